@@ -1,0 +1,39 @@
+"""metrana: the hardware charted beside the loss, from a child process, with nothing to log and nothing to set up.
+
+::
+
+    import metrana
+
+    with metrana.init(run_name="pretrain"):
+        metrana.log("loss", 0.31)
+"""
+
+from __future__ import annotations
+
+from metrana.imports import StdlibFirst
+
+# At once and not when first used: init() then needs no import, which could fail where no descriptor is left, and the
+# modules beside the user's script can't get in between.
+with StdlibFirst():
+    from metrana.errors import MetranaError, MetricError, NoRunError, RunNotFoundError, SettingError, StoreError
+    from metrana.run import Run
+    from metrana.session import close, current_run, flush, init, log, log_attributes
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MetranaError",
+    "MetricError",
+    "NoRunError",
+    "Run",
+    "RunNotFoundError",
+    "SettingError",
+    "StoreError",
+    "__version__",
+    "close",
+    "current_run",
+    "flush",
+    "init",
+    "log",
+    "log_attributes",
+]

@@ -1,0 +1,239 @@
+"""Run: what ``init()`` returns, and the run that the module's functions act on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from itertools import count
+from multiprocessing import util
+
+from metrana import values
+from metrana.errors import MetricError, NoRunError, SettingError
+from metrana.store.spool import Spool
+from metrana.system import SystemMonitor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from metrana.identity import Identity
+    from metrana.model import Batch, Labels
+    from metrana.store.writer import SeriesKey
+
+CLOSED, FAILED = "closed", "failed"
+
+
+class Run:
+    """An open run. Made by ``metrana.init()``; a context manager that closes it.
+
+    The methods may be called from any thread. ``log()`` never waits for the disk: what was logged is there within a
+    second.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        spool: Spool,
+        next_steps: dict[tuple[str, Labels], int],
+        on_close: Callable[[Run], None],
+    ) -> None:
+        self._identity = identity
+        self._spool = spool
+        self._on_close = on_close
+        self._monitor: SystemMonitor | None = None
+        self._is_closed = False
+        self._is_fork_copy = False
+        self._append = spool.append
+        self._now = time.time
+        self._counters: dict[SeriesKey, Callable[[], int]] = {
+            (name if not labels else (name, labels)): count(step).__next__
+            for (name, labels), step in next_steps.items()
+        }
+
+    @property
+    def id(self) -> str:
+        """The run's id: what ``metrana show`` takes, and the end of its folder's name."""
+        return self._identity.run_id
+
+    @property
+    def name(self) -> str:
+        return self._identity.run_name
+
+    @property
+    def path(self) -> str:
+        """The run's folder in the store."""
+        return self._spool.writer.run_path
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def is_fork_copy(self) -> bool:
+        """Whether this is a forked copy of the process that opened the run, and hasn't logged anything yet."""
+        return self._is_fork_copy
+
+    @property
+    def identity(self) -> Identity:
+        return self._identity
+
+    def log(
+        self,
+        name: str | dict[str, object],
+        value: object = values.MISSING,
+        *,
+        step: object = None,
+        labels: object = None,
+        timestamp: object = None,
+    ) -> None:
+        """Log one metric, or several as a dict of names and values.
+
+        ``step`` counts up by itself from 0, per series; ``timestamp`` is in seconds since the epoch, now by default.
+        ``labels`` is a dict of text to text that separates series. Raises MetricError for a value that isn't a number
+        (then nothing of the call is logged), NoRunError once the run is closed.
+        """
+        # The way of nearly every call. A closed run has no counters, so it needs no check here.
+        if value.__class__ is float and step is None and labels is None and timestamp is None:
+            try:
+                next_step = self._counters[name]  # type: ignore[index]
+            except (KeyError, TypeError):
+                pass
+            else:
+                self._append((self._now(), next_step(), name, value))
+                if not self._spool.is_awake:
+                    self._spool.wake()
+                return
+        self._log(name, value, step, labels, timestamp)
+
+    def log_attributes(self, attributes: dict[str, object]) -> None:
+        """Log constant facts of the run. Later ones replace earlier ones of the same name.
+
+        Values are JSON's: numbers, texts, lists, dicts; anything else is kept as its text. Raises SettingError where
+        ``attributes`` is no dict, NoRunError once the run is closed.
+        """
+        self._check_open()
+        if not isinstance(attributes, dict):
+            raise SettingError(f"{attributes!r} is no dict of attributes: give one such as {{'dataset': 'c4'}}")
+        self._spool.put_attributes({str(key): values.to_plain(value) for key, value in attributes.items()})
+
+    def flush(self) -> None:
+        """Return when everything logged before is on the disk. Raises NoRunError once the run is closed."""
+        self._check_open()
+        self._spool.write(sync=True)
+
+    def close(self) -> None:
+        """End the run: take a last sample of the hardware, write everything. A second call does nothing.
+
+        Bounded: two seconds more than the disk needs.
+        """
+        self._end(CLOSED)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(CLOSED if kind is None else FAILED)
+
+    def capture(self, interval_secs: float, first_step: int = 0) -> None:
+        """Start charting the hardware into this run. Never raises an Exception."""
+        self._check_open()
+        self._monitor = SystemMonitor(
+            on_batch=self._take_batch,
+            on_attributes=self._spool.put_attributes,
+            interval_secs=interval_secs,
+            first_step=first_step,
+        )
+        self._monitor.start()
+
+    def end_at_exit(self) -> None:
+        """The interpreter ends without a ``close()``: keep everything, and tell a crash from an end."""
+        has_crashed = not hasattr(sys, "ps1") and (
+            getattr(sys, "last_exc", None) is not None or getattr(sys, "last_type", None) is not None
+        )
+        self._end(FAILED if has_crashed else CLOSED)
+
+    def leave_in_fork(self) -> None:
+        """In a forked copy of the process: the sampling child, the writer and all that waits are the original's."""
+        self._is_fork_copy = True
+        self._monitor = None
+        self._spool.abandon()
+        # Without counters log() takes its longer way, which settles the copy.
+        self._original_counters, self._counters = self._counters, {}
+
+    def _settle_in_fork(self) -> None:
+        """The copy has something to say: it gets a writer of its own in the same run."""
+        self._is_fork_copy = False
+        self._counters = self._original_counters
+        self._spool = Spool(self._spool.writer.for_process(os.getpid()))
+        self._append = self._spool.append
+        self._spool.open()
+        # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
+        util.Finalize(self, self.end_at_exit, exitpriority=0)
+
+    def _log(self, name: object, value: object, step: object, labels: object, timestamp: object) -> None:
+        self._check_open()
+        if isinstance(name, dict):
+            if value is not values.MISSING:
+                raise MetricError("log() takes a dict of names and values, or one name and its value, not both")
+            pairs = [(values.to_name(key), item) for key, item in name.items()]
+        elif value is values.MISSING:
+            raise MetricError(f"metric {name!r}: no value was given")
+        else:
+            pairs = [(values.to_name(name), value)]
+        # All are checked before the first is logged: a call is logged as a whole or not at all.
+        numbers = [(key, values.to_number(key, item)) for key, item in pairs]
+        first = pairs[0][0] if pairs else ""
+        at = self._now() if timestamp is None else values.to_timestamp(first, timestamp)
+        label_set = values.to_labels(first, labels) if labels else ()
+        given = None if step is None else values.to_step(first, step)
+        entries = []
+        for key, number in numbers:
+            series: SeriesKey = (key, label_set) if label_set else key
+            if given is None:
+                entries.append((at, self._counter(series)(), series, number))
+            else:
+                self._counters[series] = count(given + 1).__next__
+                entries.append((at, given, series, number))
+        self._extend(entries)
+
+    def _counter(self, series: SeriesKey) -> Callable[[], int]:
+        # setdefault is atomic: two threads with a series' first point share one counter.
+        return self._counters.get(series) or self._counters.setdefault(series, count().__next__)
+
+    def _take_batch(self, batch: Batch) -> None:
+        at, step = batch.timestamp, batch.step
+        self._extend([(at, step, (name, labels), value) for name, labels, value in batch.points])
+
+    def _extend(self, entries: list[tuple[float, int, SeriesKey, float]]) -> None:
+        self._spool.entries.extend(entries)  # in one piece, so that the points of a tick stay neighbours
+        if not self._spool.is_awake:
+            self._spool.wake()
+
+    def _end(self, event: str) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._is_fork_copy:
+            self._on_close(self)
+            return
+        try:
+            if self._monitor is not None:
+                self._monitor.stop()
+        finally:
+            self._counters = {}
+            self._spool.close(event)
+            self._on_close(self)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise NoRunError(f"run {self.name!r} is closed: call metrana.init() to open another")
+        if self._is_fork_copy:
+            self._settle_in_fork()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<metrana.Run {self.name!r} {self.id} {state} in {os.path.dirname(self.path)}>"

@@ -1,0 +1,235 @@
+"""The current run of this process: opened by init(), used by the module's functions, closed at exit, left by forks."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+
+from metrana import report, values
+from metrana.errors import NoRunError, SettingError
+from metrana.identity import (
+    DEFAULT_NAME,
+    Identity,
+    find_launch,
+    find_launcher_process,
+    find_rank,
+    random_token,
+    resolve_name,
+    script_name,
+)
+from metrana.run import Run
+from metrana.settings import ORCHESTRATION_ID, resolve_settings
+from metrana.store.spool import Spool
+from metrana.store.writer import Writer, is_rank_over
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from metrana.model import Labels
+    from metrana.settings import Settings
+
+_current: Run | None = None
+_published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
+_is_hooked = False
+
+
+def init(
+    *,
+    organization: str | None = None,
+    workspace_name: str | None = None,
+    project_name: str | None = None,
+    run_name: str | None = None,
+    config: dict[str, object] | None = None,
+    tags: list[str] | tuple[str, ...] | None = None,
+    dir: str | os.PathLike[str] | None = None,
+    orchestration_id: str | None = None,
+    capture_system_metrics: bool | None = None,
+    system_metrics_interval_secs: float | None = None,
+    resume: bool = False,
+) -> Run:
+    """Open a run, or join the one that this process has open under the same names.
+
+    ``config`` and ``tags`` become attributes of the run. ``resume`` continues the newest run of that name: steps go on
+    from where they stopped. Everything else is described with the settings, which also have environment variables.
+
+    Raises SettingError for an argument that can't be used, StoreError where the store's folder can't be written.
+    Nothing that the capture of the hardware does raises.
+    """
+    settings = resolve_settings(
+        os.environ, dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
+    )
+    names = (
+        resolve_name("organization", organization, DEFAULT_NAME),
+        resolve_name("workspace_name", workspace_name, DEFAULT_NAME),
+        resolve_name("project_name", project_name, DEFAULT_NAME),
+        resolve_name("run_name", run_name, script_name()),
+    )
+    attributes = _start_attributes(config, tags)
+    for message in settings.warnings:
+        report.warn(message)
+    run = _current
+    if run is not None and _is_same(run, names, orchestration_id):
+        if attributes:
+            run.log_attributes(attributes)
+        if run.is_fork_copy and settings.capture:
+            # A forked worker that asks for a run is a process of it like any other.
+            run.capture(settings.interval_secs)
+        return run
+    if run is not None:
+        report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
+        run.close()
+    return _open(names, settings, attributes, resume)
+
+
+def current_run() -> Run:
+    """The run that the module's functions act on. Raises NoRunError."""
+    if _current is None:
+        raise NoRunError("no run is open: call metrana.init() first")
+    return _current
+
+
+def log(
+    name: str | dict[str, object],
+    value: object = values.MISSING,
+    *,
+    step: object = None,
+    labels: object = None,
+    timestamp: object = None,
+) -> None:
+    """Log one metric, or several as a dict, into the current run: see Run.log. Raises NoRunError with none open."""
+    run = _current
+    if run is None:
+        run = current_run()
+    run.log(name, value, step=step, labels=labels, timestamp=timestamp)
+
+
+def log_attributes(attributes: dict[str, object]) -> None:
+    """Log constant facts of the current run: see Run.log_attributes. Raises NoRunError with none open."""
+    current_run().log_attributes(attributes)
+
+
+def flush() -> None:
+    """Return when everything logged before is on the disk. Raises NoRunError with none open."""
+    current_run().flush()
+
+
+def close() -> None:
+    """End the current run. Raises NoRunError with none open."""
+    current_run().close()
+
+
+def _open(
+    names: tuple[str, str, str, str], settings: Settings, attributes: dict[str, object], resume: bool
+) -> Run:
+    global _current
+    rank = find_rank(os.environ)
+    identity, steps = _resumed(names, settings.dir) if resume else (None, {})
+    if identity is None:
+        identity = _identify(names, settings, rank)
+    spool = Spool(_new_writer(settings.dir, identity, rank))
+    spool.open()
+    run = Run(identity, spool, {series: step + 1 for series, step in steps.items()}, on_close=_forget)
+    _publish(identity.orchestration_id)
+    _hook()
+    _current = run
+    if attributes:
+        spool.put_attributes(attributes)
+    if settings.capture:
+        system_steps = [step + 1 for (name, _), step in steps.items() if name.startswith("system/")]
+        run.capture(settings.interval_secs, max(system_steps, default=0))
+    return run
+
+
+def _identify(names: tuple[str, str, str, str], settings: Settings, rank: int | None) -> Identity:
+    """The identity of a new run, or of the one that the other processes of this launch share."""
+    given = settings.orchestration_id
+    if given is not None:
+        return Identity(*names, given)
+    launch = find_launch(os.environ, find_launcher_process())
+    if launch is None:
+        return Identity(*names, random_token())
+    # A launcher's id may outlive one launch of the script: a second one in the same batch job, a rendezvous id used
+    # again. Where a process of this rank has written and is gone, this is another launch, and so another run.
+    again = 1
+    while True:
+        identity = Identity(*names, launch if again == 1 else f"{launch}#{again}")
+        if rank is None or not is_rank_over(_new_writer(settings.dir, identity, rank).run_path, rank):
+            return identity
+        again += 1
+
+
+def _resumed(
+    names: tuple[str, str, str, str], store_dir: str
+) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
+    # The reading side is loaded only for this.
+    from metrana.store.catalog import find_newest
+    from metrana.store.reader import last_steps
+
+    found = find_newest(store_dir, names)
+    if found is None:
+        return None, {}
+    return Identity(*names, found.orchestration_id), last_steps(found)
+
+
+def _new_writer(store_dir: str, identity: Identity, rank: int | None) -> Writer:
+    return Writer(store_dir, identity, os.uname().nodename, os.getpid(), time.time_ns(), rank)
+
+
+def _start_attributes(config: object, tags: object) -> dict[str, object]:
+    attributes: dict[str, object] = {}
+    if config is not None:
+        if not isinstance(config, dict):
+            raise SettingError(f"config={config!r} is no dict: give one such as config={{'lr': 3e-4}}")
+        attributes.update(values.flatten("config/", config))
+    if tags is not None:
+        if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
+            raise SettingError(f"tags={tags!r} is no list of texts: give one such as tags=['baseline']")
+        attributes["tags"] = [str(tag) for tag in tags]
+    return attributes
+
+
+def _is_same(run: Run, names: tuple[str, str, str, str], orchestration_id: str | None) -> bool:
+    own = run.identity
+    return own.names == names and orchestration_id in (None, own.orchestration_id)
+
+
+def _publish(orchestration_id: str) -> None:
+    """Let the processes that this one starts join the run: they inherit the environment."""
+    global _published
+    _published = (orchestration_id, os.environ.get(ORCHESTRATION_ID.variable))
+    os.environ[ORCHESTRATION_ID.variable] = orchestration_id
+
+
+def _forget(run: Run) -> None:
+    """A run was closed: give the environment back as it was, unless the script has changed it since."""
+    global _current, _published
+    if run is not _current:
+        return
+    _current = None
+    if _published is not None and os.environ.get(ORCHESTRATION_ID.variable) == _published[0]:
+        if _published[1] is None:
+            os.environ.pop(ORCHESTRATION_ID.variable, None)
+        else:
+            os.environ[ORCHESTRATION_ID.variable] = _published[1]
+    _published = None
+
+
+def _hook() -> None:
+    global _is_hooked
+    if not _is_hooked:
+        _is_hooked = True
+        atexit.register(_at_exit)
+
+
+def _at_exit() -> None:
+    if _current is not None:
+        _current.end_at_exit()
+
+
+def _after_fork() -> None:
+    if _current is not None:
+        _current.leave_in_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

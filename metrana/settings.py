@@ -1,0 +1,149 @@
+"""Settings: argument, then environment, then default. A system setting that makes no sense warns and keeps its default."""
+
+from __future__ import annotations
+
+import os
+
+from metrana.errors import SettingError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+MIN_INTERVAL_SECS = 1.0
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+class Setting:
+    """One setting: the argument of ``init()``, its environment variable and its default."""
+
+    __slots__ = ("argument", "variable", "default", "help")
+
+    def __init__(self, argument: str, variable: str, default: object, help: str) -> None:
+        self.argument = argument
+        self.variable = variable
+        self.default = default
+        self.help = help
+
+
+DIR = Setting("dir", "METRANA_DIR", "./.metrana", "folder of the local store")
+ORCHESTRATION_ID = Setting(
+    "orchestration_id",
+    "METRANA_ORCHESTRATION_ID",
+    None,
+    "what the processes of one run agree on; found by itself under the usual launchers",
+)
+CAPTURE = Setting(
+    "capture_system_metrics", "METRANA_CAPTURE_SYSTEM_METRICS", True, "whether the hardware is charted: 1 or 0"
+)
+INTERVAL = Setting(
+    "system_metrics_interval_secs",
+    "METRANA_SYSTEM_METRICS_INTERVAL_SECS",
+    30.0,
+    "seconds from one sample of the hardware to the next, at least one",
+)
+
+SETTINGS = (DIR, ORCHESTRATION_ID, CAPTURE, INTERVAL)
+
+
+class Settings:
+    """The resolved settings of one ``init()``; ``warnings`` name what was ignored."""
+
+    __slots__ = ("dir", "orchestration_id", "capture", "interval_secs", "warnings")
+
+    def __init__(
+        self, dir: str, orchestration_id: str | None, capture: bool, interval_secs: float, warnings: list[str]
+    ) -> None:
+        self.dir = dir
+        self.orchestration_id = orchestration_id
+        self.capture = capture
+        self.interval_secs = interval_secs
+        self.warnings = warnings
+
+
+def resolve_settings(
+    environ: Mapping[str, str],
+    dir: object = None,
+    orchestration_id: object = None,
+    capture_system_metrics: object = None,
+    system_metrics_interval_secs: object = None,
+) -> Settings:
+    """The settings that hold. Raises SettingError where the store's folder or the orchestration id can't be used."""
+    warnings: list[str] = []
+    return Settings(
+        dir=resolve_dir(environ, dir),
+        orchestration_id=_resolve_orchestration_id(environ, orchestration_id),
+        capture=_resolve_system(CAPTURE, capture_system_metrics, environ, parse_switch, True, warnings),
+        interval_secs=_resolve_system(INTERVAL, system_metrics_interval_secs, environ, parse_interval, 30.0, warnings),
+        warnings=warnings,
+    )
+
+
+def resolve_dir(environ: Mapping[str, str], dir: object = None) -> str:
+    """The store's folder as an absolute path: the script may change its working folder later. Raises SettingError."""
+    value = environ.get(DIR.variable) or DIR.default if dir is None else dir
+    try:
+        path = os.fsdecode(value)  # type: ignore[arg-type]
+        if not path or "\0" in path:
+            raise ValueError
+        return os.path.abspath(os.path.expanduser(path))
+    except (TypeError, ValueError):
+        raise SettingError(f"dir={dir!r} is no folder: give a path, such as dir='./.metrana'") from None
+    except FileNotFoundError:
+        raise SettingError(
+            f"the working folder is gone, so {path!r} can't be found in it: give an absolute path as dir= or METRANA_DIR"
+        ) from None
+
+
+def parse_switch(value: object) -> bool:
+    """A switch from an argument or a variable's text. Raises ValueError."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    text = value.strip().lower() if isinstance(value, str) else ""
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise ValueError
+
+
+def parse_interval(value: object) -> float:
+    """An interval in seconds, at least one. Raises ValueError, TypeError or OverflowError."""
+    if isinstance(value, bool):
+        raise ValueError
+    secs = float(value)  # type: ignore[arg-type]
+    if not 0.0 <= secs < float("inf"):
+        raise ValueError
+    return max(MIN_INTERVAL_SECS, secs)
+
+
+def _resolve_system(
+    setting: Setting,
+    argument: object,
+    environ: Mapping[str, str],
+    parse: object,
+    default: T,
+    warnings: list[str],
+) -> T:
+    for name, value in ((setting.argument, argument), (setting.variable, environ.get(setting.variable) or None)):
+        if value is None:
+            continue
+        try:
+            result: T = parse(value)  # type: ignore[operator]
+            return result
+        except (TypeError, ValueError, OverflowError):
+            warnings.append(f"{name}={value!r} makes no sense and is ignored: {setting.help}; {default!r} holds")
+            return default
+    return default
+
+
+def _resolve_orchestration_id(environ: Mapping[str, str], argument: object) -> str | None:
+    if argument is None:
+        return environ.get(ORCHESTRATION_ID.variable) or None
+    if not isinstance(argument, str) or not argument:
+        raise SettingError(f"orchestration_id={argument!r} is no id: give a non-empty text that all processes share")
+    return argument

@@ -1,0 +1,93 @@
+"""The one light thread of the training process that empties the child's queue and sends the child its hints."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from metrana.system import devices
+from metrana.system.channel import encode_control
+from metrana.system.hints import find_hint
+from metrana.threads import Worker, original
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from typing import Any
+
+HINT_PERIOD_SECS = 5.0
+
+
+class Drain:
+    """Reads until the queue's end: the child's exit, or its death in the middle of a message.
+
+    ``on_message(kind, content)`` and ``on_end()`` are called in the thread. The thread owns the queue's reading end and
+    closes it.
+    """
+
+    def __init__(
+        self,
+        queue: Any,
+        control: Connection,
+        on_message: Callable[[str, Any], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._queue = queue
+        self._control = control
+        self._on_message = on_message
+        self._on_end = on_end
+        self._sent = find_knowledge(own_thread=True)
+        self._worker = Worker(self._run, "metrana-drain")
+
+    @property
+    def knowledge(self) -> dict[str, Any]:
+        """What the child should know of the training process at its start."""
+        return self._sent
+
+    def start(self) -> None:
+        """Raises RuntimeError where no thread can be started."""
+        self._worker.start()
+
+    def join(self, timeout_secs: float) -> bool:
+        return self._worker.join(timeout_secs)
+
+    def _run(self) -> None:
+        poller = original("select", "poll")()
+        poller.register(self._queue._reader.fileno(), select.POLLIN)
+        try:
+            while True:
+                if poller.poll(HINT_PERIOD_SECS * 1000):
+                    kind, content = self._queue.get()
+                    self._on_message(kind, content)
+                self._send_knowledge()
+        except (EOFError, OSError):
+            pass  # the child is gone
+        except Exception:  # a message that can't be unpickled or delivered ends capture, not the training
+            pass
+        finally:
+            self._queue._reader.close()
+            self._on_end()
+
+    def _send_knowledge(self) -> None:
+        knowledge = find_knowledge(own_thread=False)
+        if knowledge["hint"] is None:
+            # Once a framework runs, CUDA has read its environment, and a later change of it means nothing.
+            knowledge["hint"] = self._sent["hint"]
+        elif self._sent["hint"] is not None:
+            knowledge["environ"] = self._sent["environ"]
+        if knowledge == self._sent:
+            return
+        try:
+            self._control.send_bytes(encode_control(knowledge))
+        except (OSError, ValueError):
+            return  # a full pipe or a child on its way out: the next turn tries again
+        self._sent = knowledge
+
+
+def find_knowledge(own_thread: bool) -> dict[str, Any]:
+    """What only the training process knows of its devices: its environment as it is now, and its framework's device."""
+    hint = find_hint(sys.modules, own_thread)
+    environ = {name: os.environ[name] for name in devices.ENVIRONMENT if name in os.environ}
+    return {"environ": environ, "hint": hint.to_dict() if hint else None}

@@ -1,0 +1,142 @@
+"""The loop in the child: one tick at each point of a grid that doesn't drift."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import platform
+from collections.abc import Callable
+from typing import Any
+
+from metrana.errors import ReadFailed, Unavailable
+from metrana.model import Batch, Labels, Sample, Scope, labels_of
+from metrana.system.collectors import COLLECTORS, Collector
+from metrana.system.devices import Hint
+from metrana.system.health import Health
+from metrana.system.host import Host
+
+CAPTURE_ATTRIBUTE = "system/capture/"
+OK = "ok"
+_TICK = "sampling of the hardware"
+
+
+class Sampler:
+    """Builds the collectors, ticks, and tells what it found.
+
+    ``emit_batch`` takes each tick's Batch, ``emit_attributes`` the facts of the run as they turn up, ``warn`` a warning.
+    ``first_step`` is the first tick's step.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        interval_secs: float,
+        emit_batch: Callable[[Batch], None],
+        emit_attributes: Callable[[dict[str, object]], None],
+        warn: Callable[[str], None],
+        first_step: int = 0,
+        collectors: tuple[tuple[str, str], ...] = COLLECTORS,
+    ) -> None:
+        self._host = host
+        self._interval_secs = interval_secs
+        self._emit_batch = emit_batch
+        self._emit_attributes = emit_attributes
+        self._health = Health(warn)
+        self._step = first_step
+        self._status: dict[str, str] = {}
+        self._node_labels = labels_of({"host": host.hostname})
+        self._process_labels = labels_of({"host": host.hostname, "pid": str(host.pid)})
+        self._label_sets: dict[Labels, Labels] = {(): self._node_labels}
+        self._collectors: list[Collector] = []
+        for name, class_path in collectors:
+            collector = self._health.attempt(name, lambda class_path=class_path: self._build(class_path))  # type: ignore[misc]
+            if collector is not None:
+                self._collectors.append(collector)
+
+    def run(self, wait: Callable[[float], bool]) -> str | None:
+        """Tick on the grid start + n x interval until ``wait(until)``, a time of ``host.monotonic``, says to stop.
+
+        A tick that outlasts its interval, or a machine that slept, skips the points of the grid it missed. One last
+        tick follows the stop, so that a run shorter than an interval has two. Returns None after it, or why capture has
+        ended before.
+        """
+        self._emit_attributes(self._start_attributes())
+        start = self._host.monotonic()
+        point = 0
+        while self._attempt_tick():
+            point = max(point + 1, math.ceil((self._host.monotonic() - start) / self._interval_secs))
+            if wait(start + point * self._interval_secs):
+                self._attempt_tick()
+                return None
+        return self._health.dropped(_TICK) or "nothing is left that can be read"
+
+    def update(self, environ: dict[str, str], hint: Hint | None) -> None:
+        """Hand on what the training process has learned of its devices since."""
+        for collector in self._collectors:
+            if collector.name == "gpu":
+                self._health.attempt("gpu/hints", lambda: collector.update(environ, hint))  # type: ignore[attr-defined]
+                self._emit_attributes(self._collector_attributes(collector))
+
+    def tick(self) -> Batch:
+        """One pass over the collectors. Raises ReadFailed where every one of them failed."""
+        timestamp = self._host.time()
+        points = []
+        answered = False
+        for collector in self._collectors:
+            samples = self._health.attempt(collector.name, collector.collect)
+            if samples is not None:
+                answered = True
+                points += [self._point(sample) for sample in samples]
+        self._emit_status()
+        alive = [c for c in self._collectors if self._health.dropped(c.name) is None]
+        if alive and not answered:
+            raise ReadFailed("no collector could read anything")
+        batch = Batch(timestamp, self._step, points)
+        self._step += 1
+        return batch
+
+    def _attempt_tick(self) -> bool:
+        """False once capture has ended: five ticks failed in a row, or nothing is left to read."""
+        batch = self._health.attempt(_TICK, self.tick)
+        if batch is not None and batch.points:
+            self._emit_batch(batch)
+        if self._health.dropped(_TICK) is not None:
+            return False
+        return any(self._health.dropped(collector.name) is None for collector in self._collectors)
+
+    def _build(self, class_path: str) -> Collector:
+        module, _, name = class_path.partition(":")
+        try:
+            collector: Collector = getattr(importlib.import_module(module), name)(self._host, self._health)
+        except ImportError as error:
+            raise Unavailable(f"{error.name or 'a module'} can't be imported: {error}") from error
+        return collector
+
+    def _point(self, sample: Sample) -> tuple[str, Labels, float]:
+        if sample.metric.scope is Scope.PROCESS:
+            return (sample.metric.name, self._process_labels, sample.value)
+        labels = self._label_sets.get(sample.labels)
+        if labels is None:
+            labels = self._label_sets[sample.labels] = tuple(sorted(self._node_labels + sample.labels))
+        return (sample.metric.name, labels, sample.value)
+
+    def _start_attributes(self) -> dict[str, object]:
+        attributes: dict[str, object] = {"system/platform": platform.platform(), "system/arbitration_mode": "none"}
+        for collector in self._collectors:
+            attributes.update(self._collector_attributes(collector))
+        return attributes
+
+    def _collector_attributes(self, collector: Collector) -> dict[str, object]:
+        found: dict[str, Any] | None = self._health.attempt(f"{collector.name}/attributes", collector.attributes)
+        return found or {}
+
+    def _emit_status(self) -> None:
+        """``system/capture/<collector>``: ok, or why its chart is missing, whenever that changes."""
+        changed: dict[str, object] = {}
+        for name, _ in COLLECTORS:
+            status = self._health.dropped(name) or OK
+            if self._status.get(name) != status:
+                self._status[name] = status
+                changed[CAPTURE_ATTRIBUTE + name] = status
+        if changed:
+            self._emit_attributes(changed)

@@ -1,0 +1,158 @@
+"""The sampling child's keeper in the training process: launches it, and stops it within a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import weakref
+from multiprocessing import connection, context, queues
+
+from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, Entry, NullContext, encode_control
+from metrana.system.drain import Drain
+from metrana.system.packages import find_folders
+from metrana.system.spawn import NAME, TERMINATE, CannotLaunch, ChildProcess, StandardDescriptors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from metrana.model import Batch
+
+STOP_SECS = 2.0
+# Of those: for the last tick and an orderly exit, after terminating, after killing. Then the child is abandoned.
+_ORDERLY_SHARE, _TERMINATE_SHARE, _KILL_SHARE = 0.75, 0.1, 0.15
+
+_alive: weakref.WeakSet[Supervisor] = weakref.WeakSet()
+
+
+class Supervisor:
+    """One sampling child, from launch to end.
+
+    The callbacks run in the drain thread: ``on_batch(batch)``, ``on_attributes(dict)``, ``on_warning(text)``, and
+    ``on_lost(reason)`` when the child is gone without having been asked to.
+    """
+
+    def __init__(
+        self,
+        interval_secs: float,
+        first_step: int,
+        on_batch: Callable[[Batch], None],
+        on_attributes: Callable[[dict[str, object]], None],
+        on_warning: Callable[[str], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._interval_secs = interval_secs
+        self._first_step = first_step
+        self._handlers: dict[str, Callable[[Any], None]] = {
+            BATCH: on_batch,
+            ATTRIBUTES: on_attributes,
+            WARNING: on_warning,
+            FAILED: self._take_failure,
+        }
+        self._on_lost = on_lost
+        self._failure = ""
+        self._is_stopping = False
+        self._child: ChildProcess | None = None
+
+    def start(self) -> None:
+        """Launch the child and its drain. Raises CannotLaunch, OSError, RuntimeError; then nothing is left behind."""
+        with StandardDescriptors():
+            self._queue: Any = queues.Queue(0, ctx=NullContext())  # type: ignore[arg-type]
+            try:
+                orders, self._control = connection.Pipe(duplex=False)
+            except OSError:
+                self._close_queue()
+                raise
+        # A child that stopped reading must not make anybody here wait.
+        os.set_blocking(self._control.fileno(), False)
+        self._drain = Drain(self._queue, self._control, self._take, self._end)
+        options = {
+            "pid": os.getpid(),
+            "interval_secs": self._interval_secs,
+            "first_step": self._first_step,
+            **self._drain.knowledge,
+        }
+        try:
+            process_object = context.SpawnProcess(
+                target=Entry("metrana.system.child", "main"), args=(self._queue, orders, options), name=NAME
+            )
+            self._child = ChildProcess(process_object, find_folders())
+            self._queue._writer.close()  # a dead child then means the end of the queue, also in mid-message
+            self._drain.start()
+        except BaseException:
+            if self._child is not None:
+                self._child.send_signal(signal.SIGKILL)
+                self._child.wait(STOP_SECS)
+                self._child.close()
+            self._close_queue()
+            self._control.close()
+            raise
+        finally:
+            orders.close()
+        _alive.add(self)
+
+    def stop(self, timeout_secs: float = STOP_SECS) -> None:
+        """Ask the child for its last tick and its exit; terminate, kill and abandon it as the time runs out."""
+        child = self._child
+        if child is None or child.owner_pid != os.getpid():
+            return
+        self._child = None
+        self._is_stopping = True
+        _alive.discard(self)
+        try:
+            self._control.send_bytes(encode_control({STOP: True}))
+        except OSError:
+            pass  # gone, or deaf: the next steps are for it
+        deadline = time.monotonic() + timeout_secs
+        is_drained = self._drain.join(timeout_secs * _ORDERLY_SHARE)
+        for signal_number, share in ((TERMINATE, _TERMINATE_SHARE), (signal.SIGKILL, _KILL_SHARE)):
+            # A child that has closed its queue needs a moment to exit.
+            if is_drained and child.wait(timeout_secs * share):
+                break
+            child.send_signal(signal_number)
+            is_drained = self._drain.join(timeout_secs * share)
+        child.wait(max(0.0, min(timeout_secs * _KILL_SHARE, deadline - time.monotonic())))
+        child.close()
+        self._control.close()
+
+    def forget(self) -> None:
+        """In a forked copy of the training process: drop what belongs to the original."""
+        self._close_queue()
+        self._control.close()
+        if self._child is not None:
+            self._child.close()
+        self._child = None
+
+    def _take(self, kind: str, content: Any) -> None:
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            handler(content)
+
+    def _take_failure(self, reason: str) -> None:
+        self._failure = reason
+
+    def _end(self) -> None:
+        if self._is_stopping:
+            return
+        child = self._child
+        if child is not None and not self._is_stopping:
+            child.wait(1.0)
+            self._on_lost(self._failure or "the sampling process ended unexpectedly")
+
+    def _close_queue(self) -> None:
+        self._queue._reader.close()
+        self._queue._writer.close()
+
+
+def _forget_in_fork() -> None:
+    for supervisor in list(_alive):
+        supervisor.forget()
+    _alive.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_fork)
+
+__all__ = ["STOP_SECS", "CannotLaunch", "Supervisor"]

@@ -1,0 +1,84 @@
+"""Real threads in the training process, also where gevent has replaced Python's own by greenlets.
+
+A reader that blocks would freeze a gevent program, and a greenlet would never run while the training computes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def original(module: str, name: str) -> Any:
+    """A function of the standard library as it was before gevent patched it."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None:
+        return monkey.get_original(module, name)
+    return getattr(importlib.import_module(module), name)
+
+
+class Bell:
+    """Wakes one waiting thread; rung before the wait, the wait returns at once. Safe under gevent and in signals."""
+
+    def __init__(self) -> None:
+        self._lock = original("_thread", "allocate_lock")()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:
+            pass  # rung already
+
+    def wait(self, timeout_secs: float = -1) -> bool:
+        """True when rung, False when the time was up first."""
+        return bool(self._lock.acquire(True, timeout_secs))
+
+
+class Worker:
+    """A daemon thread that can be waited for with a deadline."""
+
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        self._target = target
+        self._name = name
+        self._ended = Bell()
+        self._is_started = False
+
+    def start(self) -> None:
+        """Raises RuntimeError where no thread can be started."""
+        if "gevent.monkey" in sys.modules:
+            original("_thread", "start_new_thread")(self._run, ())
+        else:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._is_started = True
+
+    def join(self, timeout_secs: float) -> bool:
+        """True when the thread has ended, or was never started."""
+        if not self._is_started:
+            return True
+        if not self._ended.wait(max(0.0, timeout_secs)):
+            return False
+        self._ended.ring()
+        thread = getattr(self, "_thread", None)
+        if thread is not None:
+            thread.join(timeout_secs)  # a moment: the thread has left its last statement of ours
+        return True
+
+    def _run(self) -> None:
+        try:
+            self._target()
+        finally:
+            self._ended.ring()
+
+
+def sleep(secs: float) -> None:
+    original("time", "sleep")(secs)
+
+

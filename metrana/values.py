@@ -1,0 +1,111 @@
+"""What may be logged: numbers, labels, timestamps and attributes, taken without importing the libraries they come from."""
+
+from __future__ import annotations
+
+from metrana.errors import MetricError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from metrana.model import Labels
+
+MISSING = object()  # the value of a call that gave none; None would be a wrong value, and is one
+STEP_LIMIT = 2**63 - 1
+
+
+def to_number(name: str, value: object) -> float:
+    """A metric's value as a float: int, float, bool, or the one number of anything with ``.item()``. Raises MetricError."""
+    try:
+        if not isinstance(value, (int, float)):
+            value = value.item()  # type: ignore[attr-defined]
+        if isinstance(value, (int, float)) or (hasattr(value, "__float__") and not hasattr(value, "item")):
+            return float(value)
+    except Exception:  # .item() is foreign code: whatever it raises means that there's no single number
+        pass
+    raise MetricError(
+        f"metric {name!r}: {_show(value)} is not a number; log an int, a float, a bool or a scalar with .item()"
+    )
+
+
+def to_name(name: object) -> str:
+    """A metric's name: any non-empty text. Raises MetricError."""
+    if not isinstance(name, str) or not name:
+        raise MetricError(f"{_show(name)} is no metric name: give a non-empty text, or a dict of names and values")
+    return name
+
+
+def to_step(name: str, step: object) -> int:
+    """A step: a whole number from 0 up. Raises MetricError."""
+    try:
+        if not isinstance(step, int):
+            step = step.item()  # type: ignore[attr-defined]
+        if isinstance(step, int) and 0 <= step <= STEP_LIMIT:
+            return int(step)
+    except Exception:  # foreign code, as above
+        pass
+    raise MetricError(f"metric {name!r}: step={_show(step)} is no step; give a whole number from 0 up")
+
+
+def to_timestamp(name: str, timestamp: object) -> float:
+    """Seconds since the epoch. Raises MetricError."""
+    try:
+        if not isinstance(timestamp, bool):
+            secs = float(timestamp)  # type: ignore[arg-type]
+            if secs - secs == 0.0 and not isinstance(timestamp, str):
+                return secs
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise MetricError(f"metric {name!r}: timestamp={_show(timestamp)} is no time; give seconds since the epoch")
+
+
+def to_labels(name: str, labels: object) -> Labels:
+    """A label set from a mapping of text to text; other values are taken as their text. Raises MetricError."""
+    try:
+        items = sorted((key, str(value)) for key, value in labels.items())  # type: ignore[attr-defined]
+    except Exception:  # an odd mapping, or a __str__ that raises
+        items = [(None, "")]
+    if any(not isinstance(key, str) or not key for key, _ in items):
+        raise MetricError(f"metric {name!r}: labels={_show(labels)} are no labels; give a dict such as {{'policy': 'greedy'}}")
+    return tuple(items)
+
+
+def to_plain(value: object) -> object:
+    """An attribute's value as JSON can hold it: nested dicts and lists of numbers and texts; anything else as its text."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if value - value == 0.0 else str(float(value))
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((to_plain(item) for item in value), key=str)
+    try:
+        item = value.item()  # type: ignore[attr-defined]
+        if isinstance(item, (bool, int, float, str)):
+            return to_plain(item)
+    except Exception:  # foreign code: what has no single value is shown as text
+        pass
+    return str(value)
+
+
+def flatten(prefix: str, mapping: dict[object, object]) -> dict[str, object]:
+    """Nested settings as attributes: ``{"optimizer": {"lr": 1}}`` becomes ``{prefix + "optimizer/lr": 1}``."""
+    out: dict[str, object] = {}
+    for key, value in mapping.items():
+        if isinstance(value, dict) and value:
+            out.update(flatten(f"{prefix}{key}/", value))
+        else:
+            out[f"{prefix}{key}"] = to_plain(value)
+    return out
+
+
+def _show(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # a __repr__ that raises must not hide what's wrong
+        text = f"<{type(value).__name__}>"
+    text = " ".join(text.split())
+    return f"{text[:80]}..." if len(text) > 80 else text
