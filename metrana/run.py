@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from itertools import count
-from multiprocessing import util
 
 from metrana import values
 from metrana.errors import MetricError, NoRunError, SettingError
@@ -172,6 +171,8 @@ class Run:
         self._append = self._spool.append
         self._spool.open()
         # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
+        from multiprocessing import util
+
         util.Finalize(self, self.end_at_exit, exitpriority=0)
 
     def _log(self, name: object, value: object, step: object, labels: object, timestamp: object) -> None:
@@ -206,7 +207,7 @@ class Run:
 
     def _take_batch(self, batch: Batch) -> None:
         at, step = batch.timestamp, batch.step
-        self._extend([(at, step, (name, labels), value) for name, labels, value in batch.points])
+        self._spool.put_in_background([(at, step, (name, labels), value) for name, labels, value in batch.points])
 
     def _extend(self, entries: list[tuple[float, int, SeriesKey, float]]) -> None:
         self._spool.entries.extend(entries)  # in one piece, so that the points of a tick stay neighbours

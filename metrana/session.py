@@ -162,13 +162,14 @@ def _resumed(
     names: tuple[str, str, str, str], store_dir: str
 ) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
     # The reading side is loaded only for this.
-    from metrana.store.catalog import find_newest
-    from metrana.store.reader import last_steps
+    from metrana.store.catalog import find_runs
+    from metrana.store.reader import last_steps, read_run
 
-    found = find_newest(store_dir, names)
-    if found is None:
-        return None, {}
-    return Identity(*names, found.orchestration_id), last_steps(found)
+    for found in find_runs(store_dir):
+        own = (found.organization, found.workspace_name, found.project_name, found.run_name)
+        if own == names and found.orchestration_id is not None:
+            return Identity(*names, found.orchestration_id), last_steps(read_run(found))
+    return None, {}
 
 
 def _new_writer(store_dir: str, identity: Identity, rank: int | None) -> Writer:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from metrana.store.writer import Entry
 
 DELAY_SECS = 0.5  # how long a point may wait for others to be written with
-SLICE_SECS = 0.05
-BURST = 10_000  # points that are written without waiting on
+GLANCE_SECS = 0.05  # after which a burst is seen
+BURST = 2_000  # points that are written without waiting on
 CHUNK = 20_000  # points that are encoded at once
 MEMORY_POINTS = 2_000_000  # that wait while the disk refuses them; beyond, the oldest are lost, counted and told
 RETRY_SECS = 1.0
@@ -74,6 +74,12 @@ class Spool:
         if not self.is_awake:
             self.wake()
 
+    def put_in_background(self, entries: list[Any]) -> None:
+        """For threads that may wait for the disk: written at once, which spares waking another thread for it."""
+        self.entries.extend(entries)
+        if not self.is_awake and not self._is_stopping:
+            self.write()
+
     def write(self, sync: bool = False) -> bool:
         """Hand all that waits to the writer; with ``sync``, to the disk. False when the disk refused."""
         with self._lock:
@@ -105,9 +111,10 @@ class Spool:
     def _run(self) -> None:
         while not self._is_stopping:
             self._wake.wait()
-            waited = 0.0
-            while waited < DELAY_SECS and len(self.entries) < BURST and not self._stop.wait(SLICE_SECS):
-                waited += SLICE_SECS
+            # Each waking costs the training process; only a burst is worth looking at again and again.
+            self._stop.wait(GLANCE_SECS)
+            if len(self.entries) < BURST:
+                self._stop.wait(DELAY_SECS - GLANCE_SECS)
             self.is_awake = False
             if not self.write() and not self._is_stopping:
                 self.is_awake = True

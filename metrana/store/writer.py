@@ -166,6 +166,8 @@ class Writer:
             return
         whole = chunk.rfind(b"\n", 0, written) + 1
         self._is_torn = written > whole
+        if chunk[written : written + 1] == b"\n":
+            whole = written + 1  # only its newline is missing: the next write brings one
         self._refused = self._refused[whole:]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 
 from metrana.system import devices
 from metrana.system.channel import encode_control
@@ -56,12 +57,15 @@ class Drain:
     def _run(self) -> None:
         poller = original("select", "poll")()
         poller.register(self._queue._reader.fileno(), select.POLLIN)
+        next_look = 0.0
         try:
             while True:
                 if poller.poll(HINT_PERIOD_SECS * 1000):
                     kind, content = self._queue.get()
                     self._on_message(kind, content)
-                self._send_knowledge()
+                if time.monotonic() >= next_look:
+                    self._send_knowledge()
+                    next_look = time.monotonic() + HINT_PERIOD_SECS
         except (EOFError, OSError):
             pass  # the child is gone
         except Exception:  # a message that can't be unpickled or delivered ends capture, not the training

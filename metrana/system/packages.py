@@ -13,12 +13,21 @@ import sys
 
 PACKAGES = ("psutil", "portalocker", "pynvml")
 
+_found: dict[tuple[str, ...], list[str]] = {}
+
 
 def find_folders() -> list[str]:
     """The folders to append to the child's module path, in the order in which they're to be searched.
 
     metrana's own folder comes last: it may be the user's project, with modules of any name in it.
     """
+    path = tuple(sys.path)
+    if path not in _found:
+        _found[path] = _find_folders()
+    return _found[path]
+
+
+def _find_folders() -> list[str]:
     folders: list[str] = []
     for name in PACKAGES:
         folder = _find_folder(name)

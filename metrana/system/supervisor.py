@@ -6,12 +6,13 @@ import os
 import signal
 import time
 import weakref
-from multiprocessing import connection, context, queues
+from multiprocessing import context
 
+from metrana.imports import StdlibFirst
 from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, Entry, NullContext, encode_control
 from metrana.system.drain import Drain
 from metrana.system.packages import find_folders
-from metrana.system.spawn import NAME, TERMINATE, CannotLaunch, ChildProcess, StandardDescriptors
+from metrana.system.spawn import NAME, TERMINATE, ChildProcess, StandardDescriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Launch the child and its drain. Raises CannotLaunch, OSError, RuntimeError; then nothing is left behind."""
+        # Not when metrana is imported: these are a third of all that it imports, and runs without capture need neither.
+        with StdlibFirst():
+            from multiprocessing import connection, queues
         with StandardDescriptors():
             self._queue: Any = queues.Queue(0, ctx=NullContext())  # type: ignore[arg-type]
             try:
@@ -154,5 +158,3 @@ def _forget_in_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_fork)
-
-__all__ = ["STOP_SECS", "CannotLaunch", "Supervisor"]

@@ -1,0 +1,1 @@
+"""What metrana costs, as medians of many runs: ``python -m benchmarks``."""

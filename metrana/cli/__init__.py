@@ -1,0 +1,141 @@
+"""The command line: one module per command, each with its name, help, arguments and what it runs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol, cast
+
+import metrana
+from metrana.cli.text import escape_text
+from metrana.errors import MetranaError
+from metrana.settings import DIR, resolve_dir
+from metrana.system.health import describe_error
+
+COMMANDS = ("runs", "show", "export", "doctor")
+"""The modules of this package that are commands, in the order of the help."""
+
+_DESCRIPTION = "Look at runs and at what the machines did meanwhile."
+_FAILED = 2
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+
+class Command(Protocol):
+    """What the module of a command offers. ``args.dir`` is the store's folder as an absolute path."""
+
+    NAME: str
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit status. Raises MetranaError, whose message is the one line the user gets."""
+        ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit status: 0, 2 after an error in one line on stderr, 130 after Ctrl-C."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _make_printable(sys.stdout)
+    _make_printable(sys.stderr)
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+        return status
+    except MetranaError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough, as in `metrana export RUN | head`.
+        _leave_stdout()
+        return _PIPE_CLOSED
+    except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _leave_stdout()
+        return _fail(describe_error(error))
+    except KeyboardInterrupt:
+        # Nothing more is written: whoever reads the pipe may have stopped reading.
+        _leave_stdout()
+        return _INTERRUPTED
+
+
+def load_command(name: str) -> Command:
+    """The module of a command."""
+    return cast(Command, importlib.import_module(f"metrana.cli.{name}"))
+
+
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the whole command line, or of some commands only."""
+    parser = _Parser(prog="metrana", description=_DESCRIPTION, parents=[_common_parser()])
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for name in names:
+        command = load_command(name)
+        inner = commands.add_parser(
+            command.NAME, help=command.HELP, description=command.HELP, parents=[_common_parser()]
+        )
+        command.add_arguments(inner)
+        inner.set_defaults(run=command.run)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise MetranaError(f"{message} (see '{self.prog} --help')")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
+        print(f"metrana {metrana.__version__}")
+        parser.exit(0)
+
+
+def _common_parser() -> _Parser:
+    parser = _Parser(prog="metrana", add_help=False, allow_abbrev=False)
+    where = f"folder of the store (default: {DIR.variable}, else {DIR.default})"
+    parser.add_argument("--dir", metavar="DIR", help=where)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    return parser
+
+
+def _run(words: list[str]) -> int:
+    try:
+        # Taken out first, so that they may stand anywhere: argparse would end `show RUN --dir DIR NAME` at the option.
+        common, words = _common_parser().parse_known_args(words)
+        # The parser needs only the module of the command at hand; anything unusual gets the whole one.
+        names = words[:1] if words and words[0] in COMMANDS else COMMANDS
+        parser = build_parser(names)
+        args = parser.parse_args(words)
+    except SystemExit as end:  # argparse leaves this way after --help and --version
+        return end.code if isinstance(end.code, int) else 0
+    if args.command is None:
+        parser.print_help()
+        return 0
+    args.dir = resolve_dir(os.environ, common.dir)
+    return cast(int, args.run(args))
+
+
+def _fail(message: str) -> int:
+    print(f"metrana: {escape_text(' '.join(message.splitlines()))}", file=sys.stderr)
+    return _FAILED
+
+
+def _make_printable(stream: object) -> None:
+    # A name that the terminal's encoding lacks must not end the command.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _leave_stdout() -> None:
+    """Point stdout at nothing, or the interpreter would fail again when it flushes at exit."""
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    except (OSError, ValueError):
+        pass

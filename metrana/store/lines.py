@@ -1,0 +1,122 @@
+"""The lines of a segment as checked values: pure parsing, each function raises ValueError for what isn't the format."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from metrana.model import Labels, labels_of
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_decode = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a segment: the run's identity and its writer. ``timestamp`` is in seconds since the epoch."""
+
+    id: str
+    organization: str
+    workspace_name: str
+    project_name: str
+    run_name: str
+    orchestration_id: str | None
+    host: str
+    pid: int
+    pid_start: int | None
+    rank: int | None
+    timestamp: float
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line, of whatever kind."""
+    text = line.strip().decode()
+    try:
+        # Half the time of json.loads, which looks for white space on both sides with a regular expression.
+        record, end = _decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if type(record) is not dict or end != len(text):
+        raise ValueError("not an object")
+    return record
+
+
+def parse_time(value: object) -> float:
+    """A timestamp in seconds since the epoch."""
+    if type(value) is int:
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ValueError("a timestamp out of range") from None
+    if type(value) is float and math.isfinite(value):
+        return value
+    raise ValueError("not a timestamp")
+
+
+def parse_step(value: object) -> int:
+    """A step, which has to fit into 64 bits."""
+    if type(value) is int and INT64_MIN <= value <= INT64_MAX:
+        return value
+    raise ValueError("not a step")
+
+
+def parse_declaration(record: dict[str, Any]) -> tuple[int, str, Labels]:
+    """The number, metric name and label set that a ``d`` line declares."""
+    number, name, labels = record.get("d"), record.get("n"), record.get("l", {})
+    if type(number) is not int or number < 0 or type(name) is not str or type(labels) is not dict:
+        raise ValueError("not a declaration")
+    if not all(type(value) is str for value in labels.values()):
+        raise ValueError("a label that isn't text")
+    return number, name, labels_of(labels)
+
+
+def parse_attributes(record: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """The attributes of an ``a`` line and their timestamp."""
+    attributes = record.get("a")
+    if type(attributes) is not dict:
+        raise ValueError("not attributes")
+    return attributes, parse_time(record.get("t"))
+
+
+def parse_end(record: dict[str, Any]) -> tuple[str, float]:
+    """How a writer ended, ``closed`` or ``failed``, and when."""
+    end = record.get("e")
+    if end not in ("closed", "failed"):
+        raise ValueError("not an end")
+    return str(end), parse_time(record.get("t"))
+
+
+def parse_head(record: dict[str, Any]) -> Head:
+    """The head of a segment. Later versions of the format are taken as far as they say the same."""
+    run, writer = record.get("run"), record.get("writer")
+    if type(record.get("v")) is not int or type(run) is not dict or type(writer) is not dict:
+        raise ValueError("not a head")
+    return Head(
+        id=_text(run, "id"),
+        organization=_text(run, "organization"),
+        workspace_name=_text(run, "workspace_name"),
+        project_name=_text(run, "project_name"),
+        run_name=_text(run, "run_name"),
+        orchestration_id=None if run.get("orchestration_id") is None else _text(run, "orchestration_id"),
+        host=_text(writer, "host"),
+        pid=_whole(writer, "pid"),
+        pid_start=None if writer.get("pid_start") is None else _whole(writer, "pid_start"),
+        rank=None if writer.get("rank") is None else _whole(writer, "rank"),
+        timestamp=parse_time(record.get("t")),
+    )
+
+
+def _text(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    if type(value) is not str:
+        raise ValueError(f"no {key}")
+    return value
+
+
+def _whole(record: dict[str, Any], key: str) -> int:
+    value = record.get(key)
+    if type(value) is not int or value < 0:
+        raise ValueError(f"no {key}")
+    return value

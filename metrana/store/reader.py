@@ -1,0 +1,171 @@
+"""Reading a run back: its series merged over writers and segments, its attributes, and what couldn't be read."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from metrana.model import Labels
+from metrana.store.catalog import RunInfo, find_run
+from metrana.store.layout import decode_value
+from metrana.store.lines import (
+    INT64_MAX,
+    INT64_MIN,
+    parse_attributes,
+    parse_declaration,
+    parse_end,
+    parse_head,
+    parse_line,
+    parse_step,
+    parse_time,
+)
+from metrana.system.host import Host
+
+SeriesKey = tuple[str, Labels]
+"""What identifies a series: its metric's name and its whole label set."""
+
+_Appends = tuple[Callable[[float], None], Callable[[int], None], Callable[[float], None]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one series in columns of equal length, ordered by time.
+
+    Timestamps are in seconds since the epoch (``array('d')``), steps ``array('q')``, values ``array('d')``.
+    """
+
+    name: str
+    labels: Labels
+    timestamps: array[float]
+    steps: array[int]
+    values: array[float]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as read from the store.
+
+    ``series`` are ordered by name and labels; ``skipped_lines`` counts the lines that hold anything unreadable (their
+    good points are taken); ``unreadable`` holds the paths that couldn't be read.
+    """
+
+    info: RunInfo
+    series: dict[SeriesKey, Series]
+    attributes: dict[str, Any]
+    skipped_lines: int
+    unreadable: tuple[str, ...]
+
+
+def open_run(store_dir: str, run: str, host: Host | None = None) -> StoredRun:
+    """The run with that id, or the newest with that name. Raises RunNotFoundError, StoreError."""
+    return read_run(find_run(store_dir, run, host))
+
+
+def read_run(info: RunInfo) -> StoredRun:
+    """All of a run. Never raises for what stands in its files."""
+    reading = _Reading()
+    unreadable = dict.fromkeys(info.unreadable)
+    for writer in info.writers:
+        for path in writer.segments:
+            try:
+                with open(path, "rb") as file:
+                    reading.read_segment(file)
+            except OSError:
+                unreadable[path] = None
+    series = {key: _order(reading.series[key]) for key in sorted(reading.series) if reading.series[key].values}
+    attributes = {key: value for key, (_, value) in sorted(reading.attributes.items())}
+    return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable))
+
+
+def last_steps(run: StoredRun) -> dict[SeriesKey, int]:
+    """The highest step of each series over all writers: where a resumed run goes on."""
+    return {key: max(series.steps) for key, series in run.series.items()}
+
+
+class _Reading:
+    """What has been gathered from the segments read so far."""
+
+    def __init__(self) -> None:
+        self.series: dict[SeriesKey, Series] = {}
+        self.attributes: dict[str, tuple[float, Any]] = {}
+        self.skipped_lines = 0
+
+    def read_segment(self, lines: Iterable[bytes]) -> None:
+        """Take in the lines of one segment. Raises OSError as the file does; what came before it is kept."""
+        declared: dict[int, _Appends] = {}
+        parse, add_points = parse_line, _add_points
+        for line in lines:
+            try:
+                record = parse(line)
+                if "i" in record:
+                    if not add_points(record, declared):
+                        self.skipped_lines += 1
+                else:
+                    self._add_other(record, declared)
+            except ValueError:
+                # A writer that was cut short begins its next write with a newline: empty lines are no damage.
+                self.skipped_lines += not line.isspace()
+
+    def _add_other(self, record: dict[str, Any], declared: dict[int, _Appends]) -> None:
+        if "d" in record:
+            number, name, labels = parse_declaration(record)
+            series = self.series.get((name, labels))
+            if series is None:
+                series = self.series[name, labels] = Series(name, labels, array("d"), array("q"), array("d"))
+            declared[number] = (series.timestamps.append, series.steps.append, series.values.append)
+        elif "a" in record:
+            attributes, timestamp = parse_attributes(record)
+            for key, value in attributes.items():
+                if key not in self.attributes or self.attributes[key][0] <= timestamp:
+                    self.attributes[key] = (timestamp, value)
+        elif "e" in record:
+            parse_end(record)
+        else:
+            parse_head(record)
+
+
+def _add_points(record: dict[str, Any], declared: dict[int, _Appends]) -> bool:
+    """Append the points of a line to their series; False where some couldn't be. Raises ValueError for a bad line."""
+    get = record.get
+    numbers, values, timestamp, step = get("i"), get("v"), get("t"), get("s")
+    if type(numbers) is not list or type(values) is not list or len(numbers) != len(values):
+        raise ValueError("not points")
+    # The usual types are told here, without a call: this runs once per line of millions.
+    if type(timestamp) is not float or timestamp - timestamp != 0.0:
+        timestamp = parse_time(timestamp)
+    if type(step) is not int or not INT64_MIN <= step <= INT64_MAX:
+        step = parse_step(step)
+    whole = True
+    for number, value in zip(numbers, values):  # noqa: B905 - the lengths were compared above
+        # True and 1.0 are equal to 1, so a look-up alone would find series 1 for them.
+        appends = declared.get(number) if type(number) is int else None
+        if appends is None:
+            whole = False
+            continue
+        try:
+            decoded = value if type(value) is float else decode_value(value)
+        except (ValueError, OverflowError):
+            whole = False
+            continue
+        append_timestamp, append_step, append_value = appends
+        append_timestamp(timestamp)
+        append_step(step)
+        append_value(decoded)
+    return whole
+
+
+def _order(series: Series) -> Series:
+    """The series by time; points of equal time stay in the order they were read in."""
+    timestamps = series.timestamps
+    if all(earlier <= later for earlier, later in zip(timestamps, memoryview(timestamps)[1:])):  # noqa: B905
+        return series
+    order = sorted(range(len(timestamps)), key=timestamps.__getitem__)
+    return Series(
+        series.name,
+        series.labels,
+        array("d", [timestamps[index] for index in order]),
+        array("q", [series.steps[index] for index in order]),
+        array("d", [series.values[index] for index in order]),
+    )

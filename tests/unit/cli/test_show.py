@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from metrana.cli import main
+from metrana.cli.chart import UNICODE_LEVELS
+from metrana.cli.show import render_run
+from metrana.store.reader import open_run
+from tests.unit.store.build import GOLDEN, T0, declare, end, head, line, make_host, points, put
+
+Capture = pytest.CaptureFixture[str]
+
+
+def render(store: Path, *patterns: str, run: str = "train", width: int = 80) -> list[str]:
+    stored = open_run(str(store), run, make_host(store.parent / "machine"))
+    return list(render_run(stored, patterns, width, UNICODE_LEVELS))
+
+
+def put_two_hosts(store: Path, other: str) -> None:
+    labels = [{"host": "node7", "gpu": str(gpu)} for gpu in (0, 2, 10)] + [{"host": other, "gpu": "1"}]
+    put(
+        store,
+        head(),
+        *(declare(n, "system/gpu/utilization", **each) for n, each in enumerate(labels)),
+        declare(8, "system/memory/used_bytes", host="node7"),
+        declare(9, "loss"),
+        points(T0, 0, {0: 10.0, 1: 20.0, 2: 30.0, 3: 40.0, 8: 3 * 2**30, 9: 0.5}),
+        end(T0 + 1),
+    )
+
+
+def test_a_run_is_shown_with_identity_attributes_and_series(capsys: Capture) -> None:
+    """Everything about a run on one page."""
+    assert 0 == main(["show", "two-writers", "--dir", str(GOLDEN)])
+    out = capsys.readouterr().out
+    for piece in ("two-writers-id", "acme/research/llm", "closed", "rank 0: node7 pid 4242", "rank 1: node8 pid 17"):
+        assert piece in out
+    assert "  seed             3\n" in out
+    assert "  loss  last 1  min 1  max 2.5  4 points\n" in out
+    assert "    host=node8  last 80 %  min 80 %  max 80 %  1 point\n" in out
+
+
+def test_training_metrics_come_first_then_the_hardware_in_groups(tmp_path: Path) -> None:
+    """What the user logged is what the user looks for."""
+    put_two_hosts(tmp_path / "store", "node8")
+    titles = [text for text in render(tmp_path / "store") if text and not text.startswith(" ")]
+    assert ["train", "training metrics", "system/gpu", "system/memory"] == titles
+
+
+def test_series_of_one_metric_are_told_by_their_labels_in_number_order(tmp_path: Path) -> None:
+    """Each has a line of its own; the host is named only where there are several."""
+    put_two_hosts(tmp_path / "store", "node8")
+    put_two_hosts(tmp_path / "same" / "store", "node7")
+    several = [text.split("  last")[0].strip() for text in render(tmp_path / "store") if "gpu=" in text]
+    assert ["gpu=0 host=node7", "gpu=1 host=node8", "gpu=2 host=node7", "gpu=10 host=node7"] == several
+    one = [text.split("  last")[0].strip() for text in render(tmp_path / "same" / "store") if "gpu=" in text]
+    assert ["gpu=0", "gpu=1", "gpu=2", "gpu=10"] == one
+
+
+def test_values_carry_human_units(tmp_path: Path) -> None:
+    """Bytes are scaled and percentages marked."""
+    put_two_hosts(tmp_path / "store", "node7")
+    text = "\n".join(render(tmp_path / "store"))
+    assert "system/memory/used_bytes  last 3 GiB  min 3 GiB  max 3 GiB  1 point" in text
+    assert "last 40 %" in text
+
+
+def test_nan_and_infinities_are_counted_and_leave_min_and_max_alone() -> None:
+    """The last value is what it is; the range is that of the numbers."""
+    lines = render(GOLDEN, run="not-finite")
+    assert "  loss  last 2  min 0.5  max 2  6 points  3 not finite" in lines
+
+
+def test_a_series_of_nothing_finite_is_shown(tmp_path: Path) -> None:
+    """A loss that was never a number has no range and an empty chart."""
+    put(tmp_path / "store", head(), declare(1, "loss"), points(T0, 0, {1: "NaN"}), points(T0 + 1, 1, {1: "Infinity"}))
+    assert "  loss  last inf  2 points  2 not finite" in render(tmp_path / "store")
+
+
+def test_names_and_patterns_select_series() -> None:
+    """A name is taken as it is, a pattern as in a shell; attributes give way."""
+    text = "\n".join(render(GOLDEN, "loss", "system/c*", run="two-writers"))
+    assert "loss" in text
+    assert "system/cpu/utilization" in text
+    assert "attributes" not in text
+    assert "cpu" not in "\n".join(render(GOLDEN, "loss", run="two-writers"))
+
+
+def test_a_pattern_that_matches_nothing_is_a_clear_error(capsys: Capture) -> None:
+    """A typing error isn't an empty page."""
+    assert 2 == main(["show", "two-writers", "los", "--dir", str(GOLDEN)])
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert "'los'" in err
+
+
+def test_control_characters_are_shown_escaped(tmp_path: Path) -> None:
+    """Neither names nor labels nor attributes reach the terminal raw."""
+    put(
+        tmp_path / "store",
+        head("a\x1b]0;title\x07"),
+        declare(1, "lo\nss", **{"k\r": "v\x9b"}),
+        points(T0, 0, {1: 1.0}),
+        line(a={"at\x00": "x\x1b[2J", "inner": {"k": "\x7f"}}, t=T0),
+    )
+    text = render(tmp_path / "store", run="a\x1b]0;title\x07")
+    assert all(each.isprintable() for each in text)
+    joined = "\n".join(text)
+    assert r"lo\nss" in joined
+    assert r"k\r=v\x9b" in joined
+    assert r"at\x00" in joined
+
+
+def test_skipped_lines_are_told_at_the_end() -> None:
+    """What couldn't be read isn't passed over in silence."""
+    assert "29 lines not readable as a whole and skipped" == render(GOLDEN, run="garbage")[-1]
+
+
+def test_lines_fit_the_terminal(tmp_path: Path) -> None:
+    """Charts are as wide as the terminal lets them, up to sixty columns."""
+    put(tmp_path / "store", head(), declare(1, "x"), *(points(T0 + t, t, {1: t}) for t in range(500)))
+    for width, expected in ((200, 60), (50, 46), (10, 20)):
+        bottom = render(tmp_path / "store", "x", width=width)[-1]
+        assert expected == len(bottom.strip())
+
+
+def test_a_run_without_points_says_so(tmp_path: Path) -> None:
+    """An empty page would look like a fault."""
+    put(tmp_path / "store", head())
+    assert "no points" == render(tmp_path / "store")[-1]
