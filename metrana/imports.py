@@ -38,14 +38,14 @@ class StdlibFirst:
         for name, module in list(sys.modules.items()):
             if name in sys.stdlib_module_names and self._is_shadow(getattr(module, "__spec__", None)):
                 self._shadowing[name] = sys.modules.pop(name)
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if not self._in_front:
             return
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         for name in set(sys.modules) - self._before:
             if name in sys.stdlib_module_names and importlib.machinery.PathFinder.find_spec(name, self._in_front):
                 del sys.modules[name]

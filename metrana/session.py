@@ -55,9 +55,7 @@ def init(
     Raises SettingError for an argument that can't be used, StoreError where the store's folder can't be written.
     Nothing that the capture of the hardware does raises.
     """
-    settings = resolve_settings(
-        os.environ, dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
-    )
+    settings = resolve_settings(os.environ, dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs)
     names = (
         resolve_name("organization", organization, DEFAULT_NAME),
         resolve_name("workspace_name", workspace_name, DEFAULT_NAME),
@@ -118,9 +116,7 @@ def close() -> None:
     current_run().close()
 
 
-def _open(
-    names: tuple[str, str, str, str], settings: Settings, attributes: dict[str, object], resume: bool
-) -> Run:
+def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict[str, object], resume: bool) -> Run:
     global _current
     rank = find_rank(os.environ)
     identity, steps = _resumed(names, settings.dir) if resume else (None, {})
@@ -158,9 +154,7 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, rank: int | 
         again += 1
 
 
-def _resumed(
-    names: tuple[str, str, str, str], store_dir: str
-) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
+def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
     # The reading side is loaded only for this.
     from metrana.store.catalog import find_runs
     from metrana.store.reader import last_steps, read_run

@@ -80,5 +80,3 @@ class Worker:
 
 def sleep(secs: float) -> None:
     original("time", "sleep")(secs)
-
-

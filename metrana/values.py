@@ -64,7 +64,9 @@ def to_labels(name: str, labels: object) -> Labels:
     except Exception:  # an odd mapping, or a __str__ that raises
         items = [(None, "")]
     if any(not isinstance(key, str) or not key for key, _ in items):
-        raise MetricError(f"metric {name!r}: labels={_show(labels)} are no labels; give a dict such as {{'policy': 'greedy'}}")
+        raise MetricError(
+            f"metric {name!r}: labels={_show(labels)} are no labels; give a dict such as {{'policy': 'greedy'}}"
+        )
     return tuple(items)
 
 

@@ -155,7 +155,7 @@ class Spool:
             if other is not None:
                 timestamp, content = other
                 encode = encode_end if isinstance(content, str) else encode_attributes
-                lines.append(encode(content, timestamp))  # type: ignore[operator]
+                lines.append(encode(content, timestamp))
             yield lines
 
     def _take_failure(self, error: OSError) -> None:
@@ -165,5 +165,3 @@ class Spool:
         while len(self.entries) > MEMORY_POINTS:
             self.entries.popleft()
             self._lost += 1
-
-

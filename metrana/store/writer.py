@@ -26,7 +26,9 @@ Entry = tuple[float, int, SeriesKey, float]
 WRITE_BYTES = 1024 * 1024  # at most in one write call, so that a stalled disk never holds much more than this twice
 
 # What may pass by itself: the store is tried again later. Everything else is the folder's fault and said at once.
-PASSING_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EINTR})
+PASSING_ERRORS = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EINTR}
+)
 
 
 class Writer:

@@ -152,7 +152,7 @@ class _Popen(popen_fork.Popen):
             "dir": "/",
         }
         buffer = io.BytesIO()
-        context.set_spawning_popen(self)
+        context.set_spawning_popen(self)  # type: ignore[arg-type]
         try:
             reduction.dump(preparation, buffer)
             reduction.dump(process_object, buffer)
@@ -214,9 +214,7 @@ def _posix_spawn(start_fd: int, queue_fds: list[int], folders: list[str]) -> int
     }
     # dup2 onto the same number clears close-on-exec in the child and nowhere else.
     actions: list[Any] = [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in keep]
-    actions += [
-        (os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDONLY if fd == 0 else os.O_WRONLY, 0) for fd in (0, 1, 2)
-    ]
+    actions += [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDONLY if fd == 0 else os.O_WRONLY, 0) for fd in (0, 1, 2)]
     # An ignored signal stays ignored across exec: give the child the defaults of those that matter to it.
     defaults = [signal.SIGCHLD, signal.SIGXFSZ, TERMINATE]
     return os.posix_spawn(

@@ -56,6 +56,7 @@ class Supervisor:
         self._failure = ""
         self._is_stopping = False
         self._child: ChildProcess | None = None
+        self._queue: Any = None
 
     def start(self) -> None:
         """Launch the child and its drain. Raises CannotLaunch, OSError, RuntimeError; then nothing is left behind."""
@@ -63,7 +64,7 @@ class Supervisor:
         with StdlibFirst():
             from multiprocessing import connection, queues
         with StandardDescriptors():
-            self._queue: Any = queues.Queue(0, ctx=NullContext())  # type: ignore[arg-type]
+            self._queue = queues.Queue(0, ctx=NullContext())
             try:
                 orders, self._control = connection.Pipe(duplex=False)
             except OSError:
