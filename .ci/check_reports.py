@@ -20,7 +20,9 @@ def main() -> int:
             problems.append(f"{name} left no report")
             continue
         suites = ElementTree.parse(report).getroot().iter("testsuite")
-        counts = [{key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")} for suite in suites]
+        counts = [
+            {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")} for suite in suites
+        ]
         bad = sum(count["failures"] + count["errors"] for count in counts)
         left_out = sum(count["skipped"] for count in counts)
         good = sum(count["tests"] for count in counts) - bad - left_out

@@ -1,4 +1,4 @@
-"""Settings: argument, then environment, then default. A system setting that makes no sense warns and keeps its default."""
+"""Settings: argument, then environment, then default. A system setting that makes no sense warns and is ignored."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def resolve_dir(environ: Mapping[str, str], dir: object = None) -> str:
         raise SettingError(f"dir={dir!r} is no folder: give a path, such as dir='./.metrana'") from None
     except FileNotFoundError:
         raise SettingError(
-            f"the working folder is gone, so {path!r} can't be found in it: give an absolute path as dir= or METRANA_DIR"
+            f"the working folder is gone, so {path!r} can't be found in it: give an absolute path as dir= "
+            "or METRANA_DIR"
         ) from None
 
 

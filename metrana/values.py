@@ -1,4 +1,4 @@
-"""What may be logged: numbers, labels, timestamps and attributes, taken without importing the libraries they come from."""
+"""What may be logged: numbers, labels, timestamps, attributes; taken without importing the libraries they're from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEP_LIMIT = 2**63 - 1
 
 
 def to_number(name: str, value: object) -> float:
-    """A metric's value as a float: int, float, bool, or the one number of anything with ``.item()``. Raises MetricError."""
+    """A metric's value: int, float, bool, or the one number of anything with ``.item()``. Raises MetricError."""
     try:
         if not isinstance(value, (int, float)):
             value = value.item()  # type: ignore[attr-defined]
@@ -71,7 +71,7 @@ def to_labels(name: str, labels: object) -> Labels:
 
 
 def to_plain(value: object) -> object:
-    """An attribute's value as JSON can hold it: nested dicts and lists of numbers and texts; anything else as its text."""
+    """An attribute's value as JSON can hold it: dicts and lists of numbers and texts; anything else as its text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Where the child finds its packages: wherever the training process would, but never in a module that only has the name.
+"""Where the child finds its packages: wherever the training process would, never in a module that only has the name.
 
 The child's interpreter is isolated: no site-packages, no PYTHONPATH, no script folder. It gets the folders of the few
 packages that it needs, behind its own standard library.

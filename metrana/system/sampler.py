@@ -6,13 +6,13 @@ import importlib
 import math
 import platform
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from metrana.errors import ReadFailed, Unavailable
 from metrana.model import Batch, Labels, Sample, Scope, labels_of
-from metrana.system.collectors import COLLECTORS, Collector
+from metrana.system.collectors import COLLECTORS, Collector, DeviceCollector
 from metrana.system.devices import Hint
-from metrana.system.health import Health
+from metrana.system.health import Health, describe_error
 from metrana.system.host import Host
 
 CAPTURE_ATTRIBUTE = "system/capture/"
@@ -23,8 +23,8 @@ _TICK = "sampling of the hardware"
 class Sampler:
     """Builds the collectors, ticks, and tells what it found.
 
-    ``emit_batch`` takes each tick's Batch, ``emit_attributes`` the facts of the run as they turn up, ``warn`` a warning.
-    ``first_step`` is the first tick's step.
+    ``emit_batch`` takes each tick's Batch, ``emit_attributes`` the facts of the run as they turn up, ``warn`` a
+    warning. ``first_step`` is the first tick's step.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class Sampler:
         self._node_labels = labels_of({"host": host.hostname})
         self._process_labels = labels_of({"host": host.hostname, "pid": str(host.pid)})
         self._label_sets: dict[Labels, Labels] = {(): self._node_labels}
+        self._names = [name for name, _ in collectors]
         self._collectors: list[Collector] = []
         for name, class_path in collectors:
-            collector = self._health.attempt(name, lambda class_path=class_path: self._build(class_path))  # type: ignore[misc]
+            collector = self._health.attempt(name, partial(self._build, class_path))
             if collector is not None:
                 self._collectors.append(collector)
 
@@ -73,9 +74,9 @@ class Sampler:
     def update(self, environ: dict[str, str], hint: Hint | None) -> None:
         """Hand on what the training process has learned of its devices since."""
         for collector in self._collectors:
-            if collector.name == "gpu":
-                self._health.attempt("gpu/hints", lambda: collector.update(environ, hint))  # type: ignore[attr-defined]
-                self._emit_attributes(self._collector_attributes(collector))
+            if isinstance(collector, DeviceCollector):
+                collector.update(environ, hint)
+                self._status.pop(collector.name, None)  # have its facts told again
 
     def tick(self) -> Batch:
         """One pass over the collectors. Raises ReadFailed where every one of them failed."""
@@ -108,8 +109,12 @@ class Sampler:
         module, _, name = class_path.partition(":")
         try:
             collector: Collector = getattr(importlib.import_module(module), name)(self._host, self._health)
+        except Unavailable:
+            raise
         except ImportError as error:
             raise Unavailable(f"{error.name or 'a module'} can't be imported: {error}") from error
+        except Exception as error:  # one that can't even be built is a fault of its own, and won't mend by itself
+            raise Unavailable(f"can't be started: {describe_error(error)}") from error
         return collector
 
     def _point(self, sample: Sample) -> tuple[str, Labels, float]:
@@ -121,22 +126,21 @@ class Sampler:
         return (sample.metric.name, labels, sample.value)
 
     def _start_attributes(self) -> dict[str, object]:
-        attributes: dict[str, object] = {"system/platform": platform.platform(), "system/arbitration_mode": "none"}
-        for collector in self._collectors:
-            attributes.update(self._collector_attributes(collector))
-        return attributes
-
-    def _collector_attributes(self, collector: Collector) -> dict[str, object]:
-        found: dict[str, Any] | None = self._health.attempt(f"{collector.name}/attributes", collector.attributes)
-        return found or {}
+        return {"system/platform": platform.platform(), "system/arbitration_mode": "none"}
 
     def _emit_status(self) -> None:
-        """``system/capture/<collector>``: ok, or why its chart is missing, whenever that changes."""
-        changed: dict[str, object] = {}
-        for name, _ in COLLECTORS:
-            status = self._health.dropped(name) or OK
+        """``system/capture/<collector>``: ok, or why its chart is missing, and with it the collector's own facts."""
+        found: dict[str, object] = {}
+        alive = {collector.name: collector for collector in self._collectors}
+        for name in self._names:
+            collector = alive.get(name)
+            status = self._health.dropped(name)
+            if status is None:
+                status = (collector.reason() if isinstance(collector, DeviceCollector) else None) or OK
             if self._status.get(name) != status:
                 self._status[name] = status
-                changed[CAPTURE_ATTRIBUTE + name] = status
-        if changed:
-            self._emit_attributes(changed)
+                found[CAPTURE_ATTRIBUTE + name] = status
+                if collector is not None:
+                    found.update(self._health.attempt(f"{name}/attributes", collector.attributes) or {})
+        if found:
+            self._emit_attributes(found)

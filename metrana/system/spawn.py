@@ -29,10 +29,14 @@ NAME = "metrana-sampler"
 # training's affair; the child ends when the training process does.
 BLOCKED_SIGNALS = {
     getattr(signal, name)
-    for name in "SIGINT SIGTERM SIGHUP SIGQUIT SIGUSR1 SIGUSR2 SIGTSTP SIGTTIN SIGTTOU SIGALRM SIGPIPE".split()
+    for name in (
+        *("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"),
+        *("SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGALRM", "SIGPIPE"),
+    )
     if hasattr(signal, name)  # this module is imported on every platform, and launches on Linux
 }
-# What "terminate" means for a child that is deaf to SIGTERM: a signal that ends a process and that nobody sends to a group.
+# What "terminate" means for a child that is deaf to SIGTERM: a signal that ends a process, and that nobody sends to a
+# group.
 TERMINATE = getattr(signal, "SIGVTALRM", signal.SIGTERM)
 
 _START_DATA_LIMIT_BYTES = 60_000  # the pipe holds 64 KiB; with more, a child that dies at once would stall the launch
@@ -195,9 +199,9 @@ def find_interpreter() -> str:
         running = ""
     for index, candidate in enumerate(candidates):
         # The second one is named by its version and stands in the prefix that this Python was built for.
-        if candidate and os.access(candidate, os.X_OK):
-            if index == 1 or not running or os.path.realpath(candidate) == running:
-                return candidate
+        is_ours = index == 1 or not running or os.path.realpath(candidate) == running
+        if candidate and is_ours and os.access(candidate, os.X_OK):
+            return candidate
     raise CannotLaunch("no Python interpreter found to start")
 
 

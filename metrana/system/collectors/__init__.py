@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 from metrana.model import Metric, Sample
+from metrana.system.devices import Hint
 
 
 class Collector(Protocol):
-    """One file, one collector. The constructor takes ``(host, health)`` and raises Unavailable where the thing is absent.
+    """One file, one collector. The constructor takes ``(host, health)`` and raises Unavailable where it has nothing to read.
 
     ``name`` is the file's name, the collector's name in ``system/capture/<name>`` and the second part of its metrics'
     names. ``METRICS`` is the module's tuple of what it reports.
@@ -23,6 +25,19 @@ class Collector(Protocol):
 
     def attributes(self) -> dict[str, object]:
         """Constant facts of the run that the collector found at its start, by attribute name."""
+        ...
+
+
+@runtime_checkable
+class DeviceCollector(Collector, Protocol):
+    """A collector whose devices depend on what the training process does."""
+
+    def reason(self) -> str | None:
+        """Why there's no chart although the collector lives, in a few words; None where there is one."""
+        ...
+
+    def update(self, environ: Mapping[str, str], hint: Hint | None) -> None:
+        """What has become known about the training process: its environment, and its framework's device."""
         ...
 
 

@@ -1,0 +1,123 @@
+"""A module imports only from rows below it, and what may crash stays behind the wall."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import metrana
+
+PACKAGE = Path(metrana.__file__).parent
+
+# Rows as in docs/architecture.md. A package stands for all its modules, unless one of them is named.
+ROWS = {
+    "metrana.errors": 0,
+    "metrana.model": 0,
+    "metrana.attributes": 0,
+    "metrana.imports": 0,
+    "metrana.report": 0,
+    "metrana.threads": 0,
+    "metrana.values": 1,
+    "metrana.settings": 1,
+    "metrana.identity": 1,
+    "metrana.system.host": 1,
+    "metrana.system.devices": 1,
+    "metrana.system.health": 1,
+    "metrana.system.channel": 1,
+    "metrana.system.sources": 2,
+    "metrana.system.collectors": 3,
+    "metrana.system.claims": 3,
+    "metrana.system.sampler": 4,
+    "metrana.system.child": 5,
+    "metrana.system.packages": 6,
+    "metrana.system.spawn": 6,
+    "metrana.system.hints": 6,
+    "metrana.system.drain": 6,
+    "metrana.system.supervisor": 6,
+    "metrana.system": 7,
+    "metrana.store": 7,
+    "metrana.run": 8,
+    "metrana.session": 8,
+    "metrana": 8,
+    "metrana.cli": 9,
+    "metrana.__main__": 9,
+}
+WALL = range(2, 6)
+MAY_CROSS_THE_WALL = {"metrana.cli.doctor"}
+IMPORTED_IN_ONE_PLACE = {
+    "psutil": {"metrana.system.sources.procfs"},
+    "pynvml": {"metrana.system.sources.nvml"},
+}
+
+
+def row_of(module: str) -> int | None:
+    while module:
+        if module in ROWS:
+            return ROWS[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file imports, also in functions and under TYPE_CHECKING."""
+    found = set()
+    known = modules()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_imports_from_its_row_or_below(module: str) -> None:
+    """Imports go one way: from the rows above to the rows below."""
+    row = row_of(module)
+    assert row is not None, f"{module} has no row"
+    for imported in imports_of(modules()[module]):
+        if imported.split(".")[0] == "metrana" and imported != "metrana":
+            below = row_of(imported)
+            assert below is not None and below <= row, f"{module} (row {row}) imports {imported} (row {below})"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_nothing_crosses_the_wall(module: str) -> None:
+    """What the child runs is imported by nobody outside it: not even in a function."""
+    row = row_of(module)
+    assert row is not None
+    if row in WALL or module in MAY_CROSS_THE_WALL:
+        return
+    for imported in imports_of(modules()[module]):
+        behind = imported.startswith("metrana.") and row_of(imported) in WALL
+        assert not behind, f"{module} imports {imported}, which is behind the wall"
+
+
+@pytest.mark.parametrize("package", IMPORTED_IN_ONE_PLACE)
+def test_a_risky_package_has_one_importer(package: str) -> None:
+    """psutil and pynvml are each imported by one source."""
+    importers = {
+        module
+        for module, path in modules().items()
+        if any(imported.split(".")[0] == package for imported in imports_of(path))
+    }
+    assert IMPORTED_IN_ONE_PLACE[package] >= importers
+
+
+def test_modules_stay_small() -> None:
+    """A module has one job and stays under 300 lines."""
+    long = {module: n for module, path in modules().items() if (n := len(path.read_text().splitlines())) > 300}
+    assert {} == long

@@ -1,0 +1,144 @@
+"""What may be logged, and what is one clear error."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrana import values
+from metrana.errors import MetricError
+
+
+class Scalar:
+    """What NumPy, PyTorch and JAX scalars have in common."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def item(self) -> object:
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (True, 1.0),
+        (0.5, 0.5),
+        (Scalar(3), 3.0),
+        (Scalar(0.25), 0.25),
+        (Scalar(True), 1.0),
+        (Fraction(1, 4), None),
+    ],
+)
+def test_numbers_and_scalars_are_values(value: object, expected: float | None) -> None:
+    """int, float, bool, and anything with .item()."""
+    if expected is None:
+        with pytest.raises(MetricError):
+            values.to_number("loss", value)
+    else:
+        result = values.to_number("loss", value)
+        assert (expected, float) == (result, type(result))
+
+
+def test_nan_and_infinities_are_values() -> None:
+    """A diverged loss is what one wants to see."""
+    assert math.isnan(values.to_number("loss", float("nan")))
+    assert math.inf == values.to_number("loss", Scalar(math.inf))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "3",
+        None,
+        [1],
+        {},
+        1j,
+        Scalar("3"),
+        Scalar(None),
+        Scalar(ValueError("2 elements")),
+        Scalar([1]),
+        10**400,
+        object(),
+    ],
+)
+def test_what_is_no_number_is_an_error_that_names_the_metric(value: object) -> None:
+    """And says what would do."""
+    with pytest.raises(MetricError, match="'my loss'.*not a number"):
+        values.to_number("my loss", value)
+
+
+def test_an_error_survives_a_broken_repr() -> None:
+    """The value's own code may fail; the error stays clear."""
+
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    with pytest.raises(MetricError, match="<Broken> is not a number"):
+        values.to_number("loss", Broken())
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0, 0), (7, 7), (Scalar(9), 9), (2**63 - 1, 2**63 - 1)])
+def test_whole_numbers_are_steps(step: object, expected: int) -> None:
+    """Also those of other libraries."""
+    assert expected == values.to_step("loss", step)
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**63, Scalar(1.5)])
+def test_other_things_are_no_steps(step: object) -> None:
+    """The error names metric and step."""
+    with pytest.raises(MetricError, match="'loss'.*step="):
+        values.to_step("loss", step)
+
+
+@pytest.mark.parametrize("timestamp", ["now", None, float("nan"), float("inf"), True, "5"])
+def test_senseless_timestamps_are_errors(timestamp: object) -> None:
+    """Seconds since the epoch, finite."""
+    with pytest.raises(MetricError, match="'loss'.*timestamp="):
+        values.to_timestamp("loss", timestamp)
+
+
+def test_labels_are_sorted_and_taken_as_text() -> None:
+    """Equal label sets are equal whatever their order."""
+    assert (("a", "1"), ("b", "x")) == values.to_labels("loss", {"b": "x", "a": 1})
+
+
+@pytest.mark.parametrize("labels", [5, "policy", ["a"], {1: "x"}, {"": "x"}, {1: "x", "a": "y"}])
+def test_senseless_labels_are_errors(labels: object) -> None:
+    """The error names the metric and shows an example."""
+    with pytest.raises(MetricError, match="'loss'.*labels="):
+        values.to_labels("loss", labels)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
+    max_leaves=8,
+)
+
+
+@given(ANYTHING)
+def test_every_attribute_has_a_json_form(value: object) -> None:
+    """Strict JSON: NaN and infinities are texts."""
+    json.dumps(values.to_plain(value), allow_nan=False)
+
+
+def test_nested_settings_become_one_attribute_each() -> None:
+    """As the trackers of the field show them."""
+    config = {"lr": 0.1, "opt": {"name": "adam", "betas": (0.9, 0.99)}, "empty": {}, 3: Scalar(4)}
+    assert {
+        "config/lr": 0.1,
+        "config/opt/name": "adam",
+        "config/opt/betas": [0.9, 0.99],
+        "config/empty": {},
+        "config/3": 4,
+    } == values.flatten("config/", config)
