@@ -138,7 +138,8 @@ class _Popen(popen_fork.Popen):
 
     def _launch(self, process_object: Any) -> None:
         data = self._start_data(process_object)
-        read_fd, write_fd = os.pipe()
+        with StandardDescriptors():
+            read_fd, write_fd = os.pipe()
         try:
             self.pid = _posix_spawn(read_fd, self._fds, self._folders)
             os.write(write_fd, data)

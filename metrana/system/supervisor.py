@@ -25,6 +25,9 @@ STOP_SECS = 2.0
 # Of those: for the last tick and an orderly exit, after terminating, after killing. Then the child is abandoned.
 _ORDERLY_SHARE, _TERMINATE_SHARE, _KILL_SHARE = 0.75, 0.1, 0.15
 
+# Never reached, since the child bounds its own buffer. A size of 0 would have the queue import more, and late.
+_QUEUE_SIZE = 2**31 - 1
+
 _alive: weakref.WeakSet[Supervisor] = weakref.WeakSet()
 
 
@@ -64,7 +67,7 @@ class Supervisor:
         with StdlibFirst():
             from multiprocessing import connection, queues
         with StandardDescriptors():
-            self._queue = queues.Queue(0, ctx=NullContext())
+            self._queue = queues.Queue(_QUEUE_SIZE, ctx=NullContext())
             try:
                 orders, self._control = connection.Pipe(duplex=False)
             except OSError:

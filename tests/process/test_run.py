@@ -1,0 +1,490 @@
+"""A run in a real process: everything logged is in the store, whatever way the script ends."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metrana.errors import NoRunError
+from tests.scripts import Script, children_of, is_alive, values_of, wait_until
+
+OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
+
+
+def test_what_the_api_promises_is_in_the_store(tmp_path: Path) -> None:
+    """Automatic steps, given steps, labels, timestamps, attributes, NaN and infinities."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        with metrana.init(organization="acme", workspace_name="r/d", project_name="llm", run_name="pré train",
+                          config={"lr": 3e-4}, tags=["baseline"]) as run:
+            metrana.log("loss", 0.5)
+            metrana.log("loss", 0.25)
+            metrana.log({"loss": 0.125, "lr": 1}, step=40)
+            metrana.log("loss", True)
+            metrana.log("reward", 1.0, labels={"policy": "greedy"}, timestamp=1767225600.0)
+            for value in (float("nan"), float("inf"), float("-inf")):
+                run.log("odd", value)
+            metrana.log_attributes({"dataset": "c4", "seed": 1})
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    loss = run.series["loss", ()]
+    assert ([0.5, 0.25, 0.125, 1.0], [0, 1, 40, 41]) == (list(loss.values), list(loss.steps))
+    assert [40] == list(run.series["lr", ()].steps)
+    reward = run.series["reward", (("policy", "greedy"),)]
+    assert ([1.0], [1767225600.0]) == (list(reward.values), list(reward.timestamps))
+    odd = run.series["odd", ()].values
+    assert math.isnan(odd[0])
+    assert [math.inf, -math.inf] == list(odd[1:])
+    assert {"config/lr": 3e-4, "tags": ["baseline"], "dataset": "c4", "seed": 1} == run.attributes
+    info = run.info
+    assert ("acme", "r/d", "llm", "pré train", "closed") == (
+        info.organization,
+        info.workspace_name,
+        info.project_name,
+        info.run_name,
+        info.status,
+    )
+
+
+def test_a_script_that_forgets_to_close_loses_nothing(tmp_path: Path) -> None:
+    """The interpreter's exit closes the run, with a last sample of the hardware."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        """,
+    )
+    script.run()
+    run = script.stored()
+    assert ([1.0], "closed") == (values_of(run, "loss"), run.info.status)
+    assert 2 == len(values_of(run, "system/memory/used_bytes"))
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('boom')", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_crash_marks_the_run_as_ended_without_a_close(tmp_path: Path, end: str) -> None:
+    """An exception that nobody caught, and a kill."""
+    script = Script(
+        tmp_path,
+        f"""
+        import metrana
+        metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        metrana.flush()
+        {end}
+        """,
+    )
+    process = script.start()
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    run = script.stored()
+    assert ([1.0], "ended without a close") == (values_of(run, "loss"), run.info.status)
+
+
+def test_an_exception_in_the_context_ends_the_run_without_a_close(tmp_path: Path) -> None:
+    """The exception goes on, and everything logged is there."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        try:
+            with metrana.init(run_name="r") as run:
+                run.log("loss", 1.0)
+                raise KeyError("x")
+        except KeyError:
+            pass
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    assert ([1.0], "ended without a close") == (values_of(run, "loss"), run.info.status)
+
+
+def test_a_killed_process_leaves_what_it_logged_and_no_child(tmp_path: Path) -> None:
+    """kill -9: what was logged up to a second before is there, and the sampling child follows within two seconds."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, sys, time
+        metrana.init(run_name="r", system_metrics_interval_secs=1)
+        for i in range(500):
+            metrana.log("loss", float(i))
+        print(time.time(), flush=True)
+        while True:
+            metrana.log("tail", time.time())
+            time.sleep(0.01)
+        """,
+    )
+    process = script.start()
+    try:
+        assert process.stdout is not None
+        logged_at = float(process.stdout.readline())
+        wait_until(lambda: children_of(process.pid), "the sampling child")
+        wait_until(lambda: script.store.exists() and _last_time(script) > logged_at + 0.5, "the tail in the store")
+        (child,) = children_of(process.pid)
+        seen = _last_time(script)
+        process.kill()
+        process.wait(10)
+        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+    finally:
+        process.kill()
+        process.communicate()
+    run = script.stored()
+    assert [float(i) for i in range(500)] == values_of(run, "loss")
+    assert _last_time(script) >= seen
+
+
+def _last_time(script: Script) -> float:
+    infos = script.infos()
+    if not infos:
+        return 0.0
+    return max((t for s in script.stored().series.values() for t in s.timestamps), default=0.0)
+
+
+def test_many_threads_lose_nothing(tmp_path: Path) -> None:
+    """Every point of every thread is there, and no step twice."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, sys, threading
+        sys.setswitchinterval(1e-5)
+        metrana.init(run_name="r")
+        def work():
+            for i in range(20_000):
+                metrana.log("shared", 1.0)
+        threads = [threading.Thread(target=work) for _ in range(5)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        metrana.close()
+        """,
+    )
+    script.run(environ=OFF)
+    assert list(range(100_000)) == sorted(script.stored().series["shared", ()].steps)
+
+
+def test_a_million_points_in_a_row_are_all_there(tmp_path: Path) -> None:
+    """log() never waits for the disk, and nothing is lost for it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        metrana.init(run_name="r")
+        for i in range(1_000_000):
+            metrana.log("loss", float(i))
+        """,
+    )
+    script.run(environ=OFF)
+    series = script.stored().series["loss", ()]
+    assert 1_000_000 == len(series.values)
+    assert all(series.values[i] == i == series.steps[i] for i in range(0, 1_000_000, 997))
+
+
+def test_a_value_that_is_no_number_is_one_clear_error(tmp_path: Path) -> None:
+    """It names the metric, and nothing of the call is logged."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        metrana.init(run_name="r")
+        try:
+            metrana.log({"good": 1.0, "bad": "high"}, step=1)
+        except metrana.MetricError as error:
+            print(error)
+        metrana.log("good", 2.0)
+        """,
+    )
+    assert "'bad'" in script.run(environ=OFF)
+    assert [2.0] == values_of(script.stored(), "good")
+
+
+def test_without_a_run_the_functions_say_so(tmp_path: Path) -> None:
+    """Before init() and after close()."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        def attempt(call):
+            try: call()
+            except metrana.NoRunError as error: print(error)
+        attempt(lambda: metrana.log("loss", 1.0))
+        run = metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        metrana.close()
+        run.close()
+        for call in (lambda: metrana.log("loss", 1.0), metrana.flush, metrana.close,
+                     lambda: metrana.log_attributes({}), lambda: run.log("loss", 2.0)):
+            attempt(call)
+        """,
+    )
+    lines = script.run(environ=OFF).splitlines()
+    assert 6 == len(lines)
+    assert all("metrana.init()" in line for line in lines)
+    assert [1.0] == values_of(script.stored(), "loss")
+    assert issubclass(NoRunError, RuntimeError)
+
+
+def test_a_second_init_of_the_same_names_returns_the_open_run(tmp_path: Path) -> None:
+    """A notebook cell that is run twice goes on with its run."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        first = metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        assert metrana.init(run_name="r", config={"late": 1}) is first
+        metrana.log("loss", 2.0)
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    assert ([1.0, 2.0], {"config/late": 1}) == (values_of(run, "loss"), run.attributes)
+
+
+def test_an_init_of_other_names_closes_the_open_run_and_says_so(tmp_path: Path) -> None:
+    """One warning, and two closed runs."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        metrana.init(run_name="one"); metrana.log("loss", 1.0)
+        metrana.init(run_name="two"); metrana.log("loss", 2.0)
+        """,
+    )
+    process = script.start(environ=OFF)
+    _, err = process.communicate(timeout=60)
+    assert 1 == len(err.splitlines())
+    assert "'one'" in err
+    assert {("one", "closed"), ("two", "closed")} == {(info.run_name, info.status) for info in script.infos()}
+
+
+def test_running_a_script_again_is_a_new_run_of_the_same_name(tmp_path: Path) -> None:
+    """Never a mixture of two."""
+    script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.log('loss', 1.0)\n")
+    for _ in range(2):
+        script.run(environ=OFF)
+    assert ["r", "r"] == [info.run_name for info in script.infos()]
+
+
+def test_resume_continues_the_newest_run_of_that_name(tmp_path: Path) -> None:
+    """Steps go on from where they stopped, those of the system series too."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        metrana.init(run_name="r", resume=True)
+        metrana.log("loss", 1.0); metrana.log("loss", 2.0); metrana.log("acc", 1.0, step=10, labels={"set": "dev"})
+        metrana.log("acc", 2.0, labels={"set": "dev"})
+        """,
+    )
+    for _ in range(2):
+        script.run()
+    run = script.stored()
+    assert [0, 1, 2, 3] == list(run.series["loss", ()].steps)
+    assert [10, 11, 10, 11] == list(run.series["acc", (("set", "dev"),)].steps)
+    (disk,) = [s for (name, _), s in run.series.items() if name == "system/disk/total_bytes"]
+    assert [0, 1, 2, 3] == list(disk.steps)
+
+
+def test_processes_that_a_run_starts_join_it(tmp_path: Path) -> None:
+    """The orchestration id is in their environment; afterwards it's gone from this process's own."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, subprocess, sys
+        if sys.argv[1:] == ["worker"]:
+            metrana.init(run_name="r"); metrana.log("worker", 1.0)
+        else:
+            metrana.init(run_name="r"); metrana.log("main", 1.0)
+            subprocess.run([sys.executable, __file__, "worker"], check=True, env=dict(os.environ))
+            metrana.close()
+            assert "METRANA_ORCHESTRATION_ID" not in os.environ
+            metrana.init(run_name="r"); metrana.log("again", 1.0)
+        """,
+    )
+    script.run(environ=OFF)
+    again, first = script.infos()
+    assert (1, 2) == (len(again.writers), len(first.writers))
+
+
+@pytest.mark.parametrize(
+    ("environ", "runs"),
+    [
+        ([{"METRANA_ORCHESTRATION_ID": "x"}, {"METRANA_ORCHESTRATION_ID": "x"}], 1),
+        ([{"METRANA_ORCHESTRATION_ID": "x"}, {"METRANA_ORCHESTRATION_ID": "y"}], 2),
+        ([{"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1"}], 1),
+        ([{"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "8", "SLURM_PROCID": "1"}], 2),
+        ([{"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}], 2),
+        ([{"RANK": "0"}, {"RANK": "1"}], 1),
+        ([{"RANK": "0"}, {"RANK": "0"}], 2),
+        ([{"TORCHELASTIC_RUN_ID": "none"}, {"TORCHELASTIC_RUN_ID": "none"}], 2),
+        ([{}, {}], 2),
+    ],
+)
+def test_the_processes_of_one_launch_share_a_run(tmp_path: Path, environ: list[dict[str, str]], runs: int) -> None:
+    """By explicit id, by the launcher's, by the common parent; a rank that comes again is a new launch."""
+    script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.log('loss', 1.0)\n")
+    for extra in environ:
+        script.run(environ={**OFF, **extra})
+    assert runs == len(script.infos())
+
+
+def test_forked_workers_log_into_the_same_run(tmp_path: Path) -> None:
+    """A forked copy gets a writer of its own, and takes nothing from the original."""
+    script = Script(
+        tmp_path,
+        """
+        import multiprocessing, metrana, os, warnings
+        warnings.simplefilter("ignore")
+        run = metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        def work(i):
+            run.log("worker", float(i), step=i)
+        workers = [multiprocessing.get_context("fork").Process(target=work, args=(i,)) for i in range(3)]
+        for worker in workers: worker.start()
+        for worker in workers: worker.join(20)
+        assert [0, 0, 0] == [worker.exitcode for worker in workers]
+        if os.fork() == 0:
+            raise SystemExit  # a copy that has nothing to say
+        os.wait()
+        metrana.log("loss", 2.0)
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    assert ([1.0, 2.0], [0.0, 1.0, 2.0]) == (values_of(run, "loss"), sorted(values_of(run, "worker")))
+    assert (4, "closed") == (len(run.info.writers), run.info.status)
+
+
+def test_a_full_disk_loses_nothing_that_fits_later(tmp_path: Path) -> None:
+    """Writes that the kernel cuts short and refuses are done again when there's room; one warning tells of it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, resource
+        run = metrana.init(run_name="r")
+        metrana.flush()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
+        for i in range(1000):
+            metrana.log("loss", float(i))
+            if i % 50 == 0: metrana.flush()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        """,
+    )
+    process = script.start(environ=OFF)
+    _, err = process.communicate(timeout=60)
+    assert 1 == len(err.splitlines()), err
+    assert "the store can't be written" in err
+    run = script.stored()
+    assert [float(i) for i in range(1000)] == values_of(run, "loss")
+    assert 1 >= run.skipped_lines
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    """init() raises before the training has begun, naming the folder and the way out."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        try:
+            metrana.init(run_name="r", dir="/proc/nowhere")
+        except metrana.StoreError as error:
+            print(error)
+        """,
+    )
+    out = script.run()
+    assert "/proc/nowhere" in out
+    assert "METRANA_DIR" in out
+
+
+def test_the_store_keeps_itself_out_of_git(tmp_path: Path) -> None:
+    """git doesn't see the folder."""
+    script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\n")
+    script.run(environ=OFF)
+    assert "*\n" == (script.store / ".gitignore").read_text()
+
+
+def test_the_exported_run_is_complete(tmp_path: Path) -> None:
+    """The command line gives every point back, ready for any tool."""
+    script = Script(
+        tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.log('a,b', 0.5, labels={'x': '\"'})\n"
+    )
+    script.run(environ=OFF)
+    out = script.run(sys.executable, "-m", "metrana", "export", "r", "--format", "csv")
+    head, row = out.splitlines()
+    assert "name,labels,step,timestamp,value" == head
+    assert row.startswith('"a,b"')
+    assert row.endswith(",0.5")
+
+
+def test_importing_metrana_loads_nothing_heavy(tmp_path: Path) -> None:
+    """Neither psutil nor pynvml nor NumPy is loaded into the training process, nor is the driver mapped."""
+    script = Script(
+        tmp_path,
+        """
+        import json, sys, metrana
+        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
+        maps = open("/proc/self/maps").read()
+        heavy = [name for name in ("psutil", "pynvml", "numpy", "portalocker", "dataclasses") if name in sys.modules]
+        print(json.dumps([heavy, "nvidia-ml" in maps]))
+        """,
+    )
+    assert [[], False] == json.loads(script.run(sys.executable, "-I", "-S", "-c", _isolated(script)))
+
+
+def _isolated(script: Script) -> str:
+    """The script in an interpreter without site-packages' start-up files, which may import things of their own."""
+    import metrana
+
+    folder = str(Path(metrana.__file__).parent.parent)
+    return f"import sys; sys.path.append({folder!r}); exec(open({str(script.path)!r}).read())"
+
+
+def test_logging_to_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
+    """A warning that can't be printed is lost, and nothing else."""
+    script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.log('loss', 1.0)\n")
+    process = subprocess.run(
+        ["sh", "-c", f'exec "{sys.executable}" "{script.path}" 2>&-'],
+        env=script.environment({"METRANA_SYSTEM_METRICS_INTERVAL_SECS": "often"}),
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert 0 == process.returncode
+    assert [1.0] == values_of(script.stored(), "loss")
+
+
+def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
+    """SIGTERM without a handler ends Python at once; the child sees it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, time
+        metrana.init(run_name="r")
+        print("up", flush=True)
+        time.sleep(60)
+        """,
+    )
+    process = script.start()
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        wait_until(lambda: children_of(process.pid), "the sampling child")
+        (child,) = children_of(process.pid)
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(10)
+        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,105 @@
+"""Running scripts as a user does, each in an interpreter of its own, and reading the runs that they leave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from metrana.store.catalog import RunInfo, find_runs
+from metrana.store.reader import StoredRun, read_run
+
+DEADLINE_SECS = 60.0
+
+# What the tests' own environment must not tell the scripts.
+_FOREIGN = ("METRANA_", "PYTHON", "RANK", "LOCAL_RANK", "SLURM_", "CUDA_", "TORCHELASTIC_")
+
+
+class Script:
+    """A script in a folder of its own, with a store beside it."""
+
+    def __init__(self, folder: Path, code: str, name: str = "train.py") -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.path = folder / name
+        self.path.write_text(textwrap.dedent(code))
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        environ = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
+        return {**environ, "METRANA_DIR": str(self.store), "PYTHONDONTWRITEBYTECODE": "1", **(extra or {})}
+
+    def start(self, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start it, by default as ``python train.py``."""
+        return subprocess.Popen(
+            command or (sys.executable, str(self.path)),
+            cwd=self.folder,
+            env=self.environment(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *command: str, environ: Mapping[str, str] | None = None, code: int = 0, stderr: str | None = ""
+    ) -> str:
+        """Run it to its end and return its output. ``stderr`` is what it must have said there, None for anything."""
+        process = self.start(*command, environ=environ)
+        try:
+            out, err = process.communicate(timeout=DEADLINE_SECS)
+        finally:
+            process.kill()
+            process.wait()
+        assert code == process.returncode, err
+        if stderr is not None:
+            assert stderr == err
+        return out
+
+    def infos(self) -> list[RunInfo]:
+        """The runs in the store, newest first."""
+        return find_runs(str(self.store))
+
+    def stored(self) -> StoredRun:
+        """The one run in the store."""
+        (info,) = self.infos()
+        return read_run(info)
+
+
+def values_of(run: StoredRun, name: str, **labels: str) -> list[float]:
+    """The values of the one series of that name whose labels include these."""
+    wanted = set(labels.items())
+    (series,) = [s for (n, own), s in run.series.items() if n == name and wanted <= set(own)]
+    return list(series.values)
+
+
+def wait_until(condition: Callable[[], object], what: str, secs: float = DEADLINE_SECS) -> None:
+    """Wait for something that another process does. Fails, naming it, when the time is up."""
+    end = time.monotonic() + secs
+    while not condition():
+        assert time.monotonic() < end, f"waited {secs} s in vain for {what}"
+        time.sleep(0.02)
+
+
+def children_of(pid: int) -> list[int]:
+    """The living children of a process."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] not in "ZX":
+                found.append(int(entry))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,114 @@
+"""The writing side: segments, and a disk that refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from metrana.identity import Identity
+from metrana.store.catalog import find_runs
+from metrana.store.reader import read_run
+from metrana.store.writer import Writer, is_rank_over, read_pid_start
+
+IDENTITY = Identity("acme", "research", "llm", "train", "launch")
+
+
+def make_writer(store: Path, rank: int | None = None, pid: int | None = None, segment_bytes: int = 1 << 20) -> Writer:
+    return Writer(
+        str(store), IDENTITY, os.uname().nodename, os.getpid() if pid is None else pid, 1, rank, segment_bytes
+    )
+
+
+def test_points_of_one_tick_share_a_line(tmp_path: Path) -> None:
+    """Same timestamp and step; a series is declared once."""
+    writer = make_writer(tmp_path)
+    lines = writer.encode_points([(1.5, 0, "a", 1.0), (1.5, 0, ("b", (("x", "y"),)), float("nan")), (2.5, 1, "a", 2.0)])
+    assert [
+        {"d": 1, "n": "a"},
+        {"d": 2, "n": "b", "l": {"x": "y"}},
+        {"t": 1.5, "s": 0, "i": [1, 2], "v": [1.0, "NaN"]},
+        {"t": 2.5, "s": 1, "i": [1], "v": [2.0]},
+    ] == [json.loads(line) for line in lines]
+
+
+def test_every_segment_stands_for_itself(tmp_path: Path) -> None:
+    """Head and declarations are repeated, so that each can be read alone."""
+    writer = make_writer(tmp_path, segment_bytes=1000)
+    for i in range(100):
+        writer.write(writer.encode_points([(float(i), i, "loss", float(i)), (float(i), i, "lr", 0.5)]), float(i))
+    writer.close()
+    segments = sorted(Path(writer.path).iterdir())
+    assert len(segments) > 3
+    for segment in segments:
+        head, *rest = [json.loads(line) for line in segment.read_text().splitlines()]
+        assert IDENTITY.run_id == head["run"]["id"]
+        declared: set[int] = set()
+        for record in rest:
+            declared |= {record["d"]} if "d" in record else set()
+            assert set(record.get("i", ())) <= declared
+    (info,) = find_runs(str(tmp_path))
+    run = read_run(info)
+    assert list(range(100)) == list(run.series["loss", ()].steps)
+    assert 0 == run.skipped_lines
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_what_the_disk_refuses_is_kept_in_order(tmp_path: Path) -> None:
+    """ENOSPC raises; the next write brings it all."""
+    writer = make_writer(tmp_path)
+    writer.open(0.0)
+    good = writer._fd
+    writer._fd = os.open("/dev/full", os.O_WRONLY)
+    for i in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            writer.write(writer.encode_points([(float(i), i, "loss", float(i))]), 0.0)
+    os.close(writer._fd)
+    writer._fd = good
+    writer.write((), 0.0)
+    writer.close()
+    (info,) = find_runs(str(tmp_path))
+    assert [0.0, 1.0, 2.0] == list(read_run(info).series["loss", ()].values)
+
+
+@pytest.mark.parametrize("limit", range(1, 60))
+def test_a_short_write_tears_at_most_one_line(tmp_path: Path, limit: int) -> None:
+    """Wherever the kernel stops, every point is there once, and only whole lines count."""
+    writer = make_writer(tmp_path)
+    writer.open(0.0)
+    real, calls = os.write, 0
+
+    def short_write(fd: int, data: bytes) -> int:
+        nonlocal calls
+        calls += 1
+        return real(fd, data[:limit] if calls % 2 else data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", short_write)
+        for i in range(5):
+            writer.write(writer.encode_points([(float(i), i, "loss", float(i))]), 0.0)
+    writer.close()
+    (info,) = find_runs(str(tmp_path))
+    assert [0.0, 1.0, 2.0, 3.0, 4.0] == list(read_run(info).series["loss", ()].values)
+
+
+def test_a_rank_is_over_when_its_process_is_gone(tmp_path: Path) -> None:
+    """One that still writes isn't, nor is a rank that never was."""
+    writer = make_writer(tmp_path, rank=3)
+    writer.open(0.0)
+    gone = make_writer(tmp_path, rank=5, pid=2**22 + 1)
+    gone._head["writer"] = {**gone._head["writer"], "pid_start": 5}  # type: ignore[dict-item]
+    gone.open(0.0)
+    for each in (writer, gone):
+        each.close()
+    (Path(writer.run_path) / "junk").mkdir()
+    assert [False, True, False] == [is_rank_over(writer.run_path, rank) for rank in (3, 5, 7)]
+    assert not is_rank_over(str(tmp_path / "nowhere"), 3)
+
+
+def test_the_start_of_a_process_tells_it_from_a_later_one() -> None:
+    """Clock ticks since boot; None for a process that isn't there."""
+    assert read_pid_start(os.getpid()) == read_pid_start(os.getpid())
+    assert read_pid_start(2**22 + 1) is None

@@ -1,0 +1,227 @@
+"""The sampler: a grid that doesn't drift, one timestamp a tick, and failures that cost no more than themselves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from metrana.errors import ReadFailed, Unavailable
+from metrana.model import Batch, Kind, Metric, Sample, Scope
+from metrana.system.health import Health
+from metrana.system.host import Host
+from metrana.system.sampler import Sampler
+
+NODE = Metric("system/node/value", "bytes", Kind.GAUGE, Scope.NODE, "A value of the node.")
+OWN = Metric("system/process/value", "bytes", Kind.GAUGE, Scope.PROCESS, "A value of the process.")
+DEVICE = Metric("system/gpu/value", "bytes", Kind.GAUGE, Scope.DEVICE, "A value of a card.")
+
+
+class Clock:
+    """Time that passes when somebody waits or works."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Node:
+    """Costs time at each reading, as the real ones do."""
+
+    name = "node"
+    metrics = (NODE,)
+    work: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self, host: Host, health: Health) -> None:
+        pass
+
+    def collect(self) -> list[Sample]:
+        type(self).work()
+        return [Sample(NODE, 1.0)]
+
+    def attributes(self) -> dict[str, object]:
+        return {"system/node/fact": 1}
+
+
+class Devices(Node):
+    """Two cards and the process itself."""
+
+    name = "devices"
+
+    def collect(self) -> list[Sample]:
+        return [Sample(DEVICE, 1.0, (("gpu", "0"),)), Sample(DEVICE, 2.0, (("gpu", "3"),)), Sample(OWN, 3.0)]
+
+
+class Absent(Node):
+    """There's no such thing on this machine."""
+
+    name = "absent"
+
+    def __init__(self, host: Host, health: Health) -> None:
+        raise Unavailable("no such thing")
+
+
+class Broken(Node):
+    """Can't be built, or fails at each reading."""
+
+    name = "broken"
+
+    def collect(self) -> list[Sample]:
+        raise ReadFailed("no answer")
+
+
+class Bug(Node):
+    """A fault of our own."""
+
+    name = "bug"
+
+    def __init__(self, host: Host, health: Health) -> None:
+        raise ZeroDivisionError("division by zero")
+
+
+class Recorder:
+    """A sampler with a clock of its own, and all that it says."""
+
+    def __init__(self, *collectors: type[Node], interval_secs: float = 1.0, first_step: int = 0) -> None:
+        self.clock = Clock()
+        self.batches: list[Batch] = []
+        self.attributes: dict[str, object] = {}
+        self.warnings: list[str] = []
+        host = Host(environ={}, pid=42, hostname="node7", monotonic=self.clock, time=self.clock)
+        self.sampler = Sampler(
+            host,
+            interval_secs,
+            self.batches.append,
+            self.attributes.update,
+            self.warnings.append,
+            first_step,
+            tuple((c.name, f"{c.__module__}:{c.__qualname__}") for c in collectors),
+        )
+
+    def run(self, ticks: int, late_secs: Callable[[], float] = lambda: 0.0) -> str | None:
+        """As many ticks on the grid, each woken a little late, and the last one after the stop."""
+        left = ticks - 1
+
+        def wait(until: float) -> bool:
+            nonlocal left
+            self.clock.now = max(self.clock.now, until + late_secs())
+            left -= 1
+            return left < 0
+
+        return self.sampler.run(wait)
+
+
+def test_an_hour_of_ticks_stays_on_the_grid() -> None:
+    """Tick n falls at start + n x interval within 20 ms, whatever each one costs: nothing adds up."""
+    chance = random.Random(7)
+    recorder = Recorder(Node)
+
+    def work() -> None:
+        recorder.clock.now += chance.uniform(0.0, 0.4)
+
+    Node.work = staticmethod(work)
+    try:
+        recorder.run(3600, late_secs=lambda: chance.uniform(0.0, 0.019))
+    finally:
+        Node.work = staticmethod(lambda: None)
+    on_grid = recorder.batches[:-1]
+    assert 3600 == len(on_grid)
+    assert max(abs(batch.timestamp - 1000.0 - n) for n, batch in enumerate(on_grid)) <= 0.02
+
+
+def test_a_tick_that_outlasts_its_interval_skips_what_it_missed() -> None:
+    """No storm of late ticks afterwards, and the grid is kept."""
+    recorder = Recorder(Node)
+    costs = iter([0.1, 3.5, 0.1, 0.1, 0.1])
+
+    def work() -> None:
+        recorder.clock.now += next(costs)
+
+    Node.work = staticmethod(work)
+    try:
+        recorder.run(4)
+    finally:
+        Node.work = staticmethod(lambda: None)
+    assert [0.0, 1.0, 5.0, 6.0] == [batch.timestamp - 1000.0 for batch in recorder.batches[:-1]]
+    assert [0, 1, 2, 3, 4] == [batch.step for batch in recorder.batches]
+
+
+def test_a_run_shorter_than_an_interval_has_a_first_and_a_last_tick() -> None:
+    """The first one at once, the last one at the stop."""
+    recorder = Recorder(Node, interval_secs=30.0)
+    assert recorder.run(1) is None
+    assert 2 == len(recorder.batches)
+
+
+def test_steps_go_on_from_the_first_one() -> None:
+    """A resumed run's counter continues."""
+    recorder = Recorder(Node, first_step=7)
+    recorder.run(2)
+    assert [7, 8, 9] == [batch.step for batch in recorder.batches]
+
+
+def test_labels_follow_the_scope() -> None:
+    """host on every series, gpu on those of a card, pid on those of the process."""
+    recorder = Recorder(Node, Devices)
+    recorder.run(1)
+    assert [
+        ("system/node/value", (("host", "node7"),), 1.0),
+        ("system/gpu/value", (("gpu", "0"), ("host", "node7")), 1.0),
+        ("system/gpu/value", (("gpu", "3"), ("host", "node7")), 2.0),
+        ("system/process/value", (("host", "node7"), ("pid", "42")), 3.0),
+    ] == recorder.batches[0].points
+
+
+def test_every_missing_chart_is_explained() -> None:
+    """system/capture/<collector> is ok, or says why; a collector's own facts come with it."""
+    recorder = Recorder(Node, Absent, Bug)
+    recorder.run(1)
+    assert {
+        "system/capture/node": "ok",
+        "system/capture/absent": "no such thing",
+        "system/capture/bug": "can't be started: division by zero",
+        "system/node/fact": 1,
+    }.items() <= recorder.attributes.items()
+    assert [] == recorder.warnings
+
+
+def test_a_collector_that_cannot_be_imported_costs_only_itself() -> None:
+    """A package that isn't there, or is broken."""
+    recorder = Recorder(Node)
+    sampler = Sampler(
+        Host(environ={}, pid=42, hostname="h", monotonic=recorder.clock, time=recorder.clock),
+        1.0,
+        recorder.batches.append,
+        recorder.attributes.update,
+        recorder.warnings.append,
+        0,
+        (("gone", "metrana.system.collectors.gone:Gone"), ("node", f"{__name__}:Node")),
+    )
+    sampler.run(lambda until: True)
+    assert 2 == len(recorder.batches)
+    assert "can't be imported" in str(recorder.attributes["system/capture/gone"])
+
+
+def test_a_collector_that_fails_five_times_is_left_out_and_the_others_go_on() -> None:
+    """One warning, and the attribute says it."""
+    recorder = Recorder(Node, Broken)
+    recorder.run(8)
+    assert (9, 1) == (len(recorder.batches), len(recorder.warnings))
+    assert "failed 5 times in a row: no answer" == recorder.attributes["system/capture/broken"]
+
+
+def test_capture_ends_when_nothing_is_left() -> None:
+    """Five failed ticks in a row are the end of it."""
+    recorder = Recorder(Broken)
+    assert recorder.run(20) is not None
+    assert [] == recorder.batches
+
+
+@pytest.mark.parametrize("collectors", [(), (Absent,)])
+def test_a_machine_with_nothing_to_read_ends_capture_at_once(collectors: tuple[type[Node], ...]) -> None:
+    """No loop over nothing."""
+    recorder = Recorder(*collectors)
+    assert recorder.run(20) is not None
