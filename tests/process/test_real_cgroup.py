@@ -1,20 +1,26 @@
+"""A real kernel cgroup: limits are found and usage is charted against them."""
+
 from __future__ import annotations
 
+import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 import metrana
 from metrana.system.host import Host
 from metrana.system.sources.cgroup import Cgroup
+from tests.scripts import Script
 
 LIMIT_BYTES = 256 << 20
 QUOTA_CORES = 0.5
@@ -122,7 +128,7 @@ def remove(folder: Path) -> None:
             time.sleep(0.05)
 
 
-def run_in(folders: list[Path], *command: str) -> str:
+def run_in(folders: list[Path], *command: str, environ: Mapping[str, str] = MappingProxyType({})) -> str:
     """Run a command in a cgroup and return what it prints."""
     procs = [str(folder / "cgroup.procs") for folder in folders]
     package = str(Path(metrana.__file__).parents[1])
@@ -131,7 +137,7 @@ def run_in(folders: list[Path], *command: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": package},
+        env={**os.environ, **environ, "PYTHONPATH": package},
     ) as process:
         try:
             output, errors = process.communicate(timeout=DEADLINE_SECS)
@@ -164,3 +170,47 @@ def test_limits_of_a_real_cgroup() -> None:
     # 150 of 256 MiB and more; a whole half core. Against the host both would be far lower.
     assert 55.0 < found["memory"] <= 100.0
     assert 60.0 < found["cpu"] <= 100.0
+
+
+RUN_SCRIPT = """
+import json, os, sys, time
+import metrana
+
+usage_file, stat_file, inactive_key, limit_bytes = sys.argv[1:]
+eaten = bytearray(b"x") * (150 << 20)
+run = metrana.init(run_name="limited", system_metrics_interval_secs=1)
+while time.process_time() < 4.0:
+    pass
+# Let go of the child's share, then read what it will read at its last tick.
+inactive = dict(line.split() for line in open(stat_file))[inactive_key]
+expected = 100.0 * (int(open(usage_file).read()) - int(inactive)) / int(limit_bytes)
+metrana.close()
+print(json.dumps({"id": run.id, "memory_expected": expected}))
+"""
+
+
+def test_a_run_in_a_real_cgroup_is_charted_against_its_limits(tmp_path: Path) -> None:
+    """A script that eats memory and CPU under the kernel's limits finds both right in its exported run."""
+    with limited_cgroup() as folders:
+        memory = folders[0]
+        is_v1 = (memory / "memory.usage_in_bytes").exists()
+        usage = memory / ("memory.usage_in_bytes" if is_v1 else "memory.current")
+        inactive_key = "total_inactive_file" if is_v1 else "inactive_file"
+        script = Script(tmp_path, RUN_SCRIPT)
+        command = [sys.executable, str(script.path), str(usage), str(memory / "memory.stat"), inactive_key]
+        output = run_in(folders, *command, str(LIMIT_BYTES), environ=script.environment())
+    told = json.loads(output)
+    script.run(sys.executable, "-m", "metrana", "export", told["id"], "--output", "run.csv")
+    with (tmp_path / "run.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    cpu = [float(row["value"]) for row in rows if row["name"] == "system/cpu/utilization"]
+    used = [float(row["value"]) for row in rows if row["name"] == "system/memory/utilization"]
+    # The script's start and end lie in the first and the last two ticks.
+    assert len(cpu) >= 5
+    assert pytest.approx(100.0, abs=3.0) == statistics.median(cpu[1:-2])
+    assert pytest.approx(told["memory_expected"], abs=3.0) == used[-1]
+    attributes = script.stored().attributes
+    assert (QUOTA_CORES, LIMIT_BYTES) == (
+        attributes["system/cpu/limit_cores"],
+        attributes["system/memory/limit_bytes"],
+    )
