@@ -22,7 +22,6 @@ RANK_VARIABLES = (
     "MV2_COMM_WORLD_RANK",
     "FLUX_TASK_RANK",
     "PALS_RANKID",
-    "LOCAL_RANK",
 )
 
 # Each launcher by the variables that together name one launch of its job.
@@ -101,7 +100,8 @@ def find_launch(environ: Mapping[str, str], launcher_process: str | None = None)
         values = [environ.get(variable, "") for variable in variables]
         if all(values) and not (launcher == "torchelastic" and values == ["none"]):
             return ":".join((launcher, *values))
-    if find_rank(environ) is not None and launcher_process:
+    is_rank = find_rank(environ) is not None or environ.get("LOCAL_RANK", "").isdigit()
+    if is_rank and launcher_process:
         return f"launcher:{launcher_process}"
     return None
 

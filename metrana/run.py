@@ -70,9 +70,9 @@ class Run:
         return self._is_closed
 
     @property
-    def is_fork_copy(self) -> bool:
-        """Whether this is a forked copy of the process that opened the run, and hasn't logged anything yet."""
-        return self._is_fork_copy
+    def is_capturing(self) -> bool:
+        """Whether this process has been charting the hardware: not with capture off, nor in a forked copy."""
+        return self._monitor is not None
 
     @property
     def identity(self) -> Identity:

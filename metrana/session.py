@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
+from itertools import count
 
 from metrana import report, values
 from metrana.errors import NoRunError, SettingError
@@ -67,11 +68,11 @@ def init(
         report.warn(message)
     run = _current
     if run is not None and _is_same(run, names, orchestration_id):
-        if attributes:
-            run.log_attributes(attributes)
-        if run.is_fork_copy and settings.capture:
+        if not run.is_capturing and settings.capture:
             # A forked worker that asks for a run is a process of it like any other.
             run.capture(settings.interval_secs)
+        if attributes:
+            run.log_attributes(attributes)
         return run
     if run is not None:
         report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
@@ -146,12 +147,19 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, rank: int | 
         return Identity(*names, random_token())
     # A launcher's id may outlive one launch of the script: a second one in the same batch job, a rendezvous id used
     # again. Where a process of this rank has written and is gone, this is another launch, and so another run.
-    again = 1
-    while True:
-        identity = Identity(*names, launch if again == 1 else f"{launch}#{again}")
-        if rank is None or not is_rank_over(_new_writer(settings.dir, identity, rank).run_path, rank):
-            return identity
-        again += 1
+    # A worker that its launcher has restarted goes on with the newest of them.
+    is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
+    identity = Identity(*names, launch)
+    for again in count(2):
+        following = Identity(*names, f"{launch}#{again}")
+        if rank is None or is_restart:
+            is_latest = not os.path.exists(_new_writer(settings.dir, following, rank).run_path)
+        else:
+            is_latest = not is_rank_over(_new_writer(settings.dir, identity, rank).run_path, rank)
+        if is_latest:
+            break
+        identity = following
+    return identity
 
 
 def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib.util
 import json
 import os
 import shutil
@@ -50,6 +51,8 @@ class FakeDriver:
     """One scripted driver: its script and its log lie in ``folder``."""
 
     def __init__(self, folder: Path, variant: str = NEW) -> None:
+        if importlib.util.find_spec("pynvml") is None:
+            pytest.skip("needs nvidia-ml-py, which metrana[system] brings")
         self.library_folder = build_library(variant)
         self.folder = folder
         self.config = folder / "driver.ini"

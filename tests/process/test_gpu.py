@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from metrana.store.reader import StoredRun
-from tests.fake_driver import OLD, FakeDriver
+from tests.fake_driver import OLD, FakeDriver, build_library
 from tests.scripts import Script
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("pynvml") is None, reason="needs nvidia-ml-py, which metrana[system] brings"
-)
 
 # Trains until the child has taken as many samples as the test needs.
 BODY = """
@@ -239,3 +235,20 @@ def test_the_doctor_sees_what_a_run_would_report(tmp_path: Path) -> None:
         "reason": None,
     }.items() <= gpus.items()
     assert gpus["basis"]
+
+
+def test_a_driver_without_nvidia_ml_py_is_one_line_with_the_way_out(tmp_path: Path) -> None:
+    """The plain install on a machine with GPUs: one warning, the command that mends it, and the attribute."""
+    script = Script(tmp_path, BODY + "train(1)\n")
+    for name in ("metrana", "psutil", "portalocker"):
+        shutil.copytree(Path(__import__(name).__file__ or "").parent, tmp_path / name)
+        for metadata in Path(__import__(name).__file__ or "").parent.parent.glob(f"{name}-*.dist-info"):
+            shutil.copytree(metadata, tmp_path / metadata.name)
+    process = script.start(sys.executable, "-S", str(script.path), environ={"LD_LIBRARY_PATH": str(build_library())})
+    _, err = process.communicate(timeout=90)
+    assert 0 == process.returncode, err
+    assert 1 == len(err.splitlines())
+    assert "pip install 'metrana[system]'" in err
+    run = script.stored()
+    assert "nvidia-ml-py not installed: pip install 'metrana[system]'" == run.attributes["system/capture/gpu"]
+    assert "ok" == run.attributes["system/capture/memory"]

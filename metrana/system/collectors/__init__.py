@@ -10,7 +10,7 @@ from metrana.system.devices import Hint
 
 
 class Collector(Protocol):
-    """One file, one collector. The constructor takes ``(host, health)`` and raises Unavailable where it has nothing to read.
+    """One file, one collector. The constructor takes ``(host, health)``, and raises Unavailable with nothing to read.
 
     ``name`` is the file's name, the collector's name in ``system/capture/<name>`` and the second part of its metrics'
     names. ``METRICS`` is the module's tuple of what it reports.
