@@ -112,9 +112,9 @@ def _format_walk(controller: str, version: int, rows: list[tuple[str, str]]) -> 
 
 
 def _format_gpus(gpus: dict[str, Any]) -> list[str]:
-    driver = gpus["driver_version"]
-    if driver is None:
+    if gpus["driver_version"] is None and not gpus["host_count"]:
         return [f"gpus    none: {gpus['reason']}"]
+    driver = gpus["driver_version"] or "of unknown version"
     owned = "none" if gpus["owned"] is None else gpus["owned"]
     lines = [
         f"gpus    {gpus['host_count']} on the host, driver {driver}, {gpus['mig_count']} MIG-partitioned",
