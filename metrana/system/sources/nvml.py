@@ -56,6 +56,8 @@ EVERYTHING = {
 LATER = {7: "insufficient size", 10: "timeout", 11: "interrupt trouble", 19: "in use", 20: "out of memory"}
 LATER |= {21: "no data", 23: "insufficient resources", 27: "not ready", 999: "unknown error"}
 
+REFUSALS = 3  # after which a call that fails otherwise than clearly counts as unknown to the card
+
 # The library keeps its state per process, and a forked copy has to start anew.
 _initialized_pid: int | None = None
 
@@ -75,13 +77,14 @@ class DriverUnusable(Unavailable):
 class Card:
     """A GPU of the driver's list: its identity, and its handle as soon as the driver has given it out."""
 
-    __slots__ = ("device", "handle", "failure", "choices", "can_partition")
+    __slots__ = ("device", "handle", "failure", "choices", "refusals", "can_partition")
 
     def __init__(self, index: int) -> None:
         self.device = Device(index)
         self.handle: Any = None
         self.failure: ReadFailed | Unavailable | None = None
         self.choices: dict[str, Callable[[Any], Any]] = {}
+        self.refusals: dict[str, int] = {}
         self.can_partition = True
 
 
@@ -192,7 +195,11 @@ class Nvml:
         return float(self._call("nvmlDeviceGetClockInfo", card.handle, 1))  # NVML_CLOCK_SM
 
     def _prefer(self, card: Card, name: str, newest: Callable[..., Any] | None, oldest: Callable[..., Any]) -> Any:
-        """The answer of the newer of two calls, or of the older one where the card has never answered the newer."""
+        """The answer of the newer of two calls, or of the older one where the card doesn't know the newer.
+
+        That it doesn't is settled by a clear code at once, by any other only when it comes again: a single timeout must
+        not change what a series means for good, and WSL answers UNKNOWN to calls that it doesn't know.
+        """
         chosen = card.choices.get(name)
         if chosen is not None:
             return chosen(card.handle)
@@ -202,8 +209,9 @@ class Nvml:
                 answer = newest(card.handle)
             except (CardFailed, DriverFailed):
                 raise
-            except (Unavailable, ReadFailed) as error:  # any: WSL answers UNKNOWN to a call that it doesn't know
+            except (Unavailable, ReadFailed) as error:
                 failure = error
+                card.refusals[name] = card.refusals.get(name, 0) + 1
             else:
                 card.choices[name] = newest
                 return answer
@@ -213,7 +221,8 @@ class Nvml:
             if failure is not None:
                 raise failure from None
             raise
-        card.choices[name] = oldest
+        if not isinstance(failure, ReadFailed) or card.refusals[name] >= REFUSALS:
+            card.choices[name] = oldest
         return answer
 
     def _read_instances(self, handle: Any) -> tuple[str, ...]:

@@ -216,12 +216,21 @@ def test_readings(tmp_path: Path, variant: str, used: int) -> None:
 def test_choice_is_remembered(tmp_path: Path) -> None:
     """A card that answers the older calls only is asked the newer ones once."""
     driver = FakeDriver(tmp_path)
-    calls = {"nvmlDeviceGetMemoryInfo_v2": "code 999", "nvmlDeviceGetTemperatureV": "code 3"}
+    calls = {"nvmlDeviceGetMemoryInfo_v2": "code 13", "nvmlDeviceGetTemperatureV": "code 3"}
     driver.script({"gpu0": CARD, "calls": calls})
     assert {**FIVE, "memory": [1000, 450]} == driver.run(READ)["again"]
     counts = driver.calls()
     assert (1, 2) == (counts["nvmlDeviceGetMemoryInfo_v2"], counts["nvmlDeviceGetMemoryInfo"])
     assert (1, 2) == (counts["nvmlDeviceGetTemperatureV"], counts["nvmlDeviceGetTemperature"])
+
+
+def test_one_timeout_does_not_settle_which_call_is_used(tmp_path: Path) -> None:
+    """The older call's value counts the driver's own share: it stands in once, and the newer one is asked again."""
+    driver = FakeDriver(tmp_path)
+    driver.script({"gpu0": CARD, "calls": {"nvmlDeviceGetMemoryInfo_v2": "fail 1 code 10"}})
+    found = driver.run(READ)
+    assert [1000, 400] == found["again"]["memory"]
+    assert 2 == driver.calls()["nvmlDeviceGetMemoryInfo_v2"]
 
 
 def test_newer_call_that_worked_is_kept(tmp_path: Path) -> None:
