@@ -157,11 +157,12 @@ class Run:
 
     def leave_in_fork(self) -> None:
         """In a forked copy of the process: the sampling child, the writer and all that waits are the original's."""
-        self._is_fork_copy = True
         self._monitor = None
         self._spool.abandon()
-        # Without counters log() takes its longer way, which settles the copy.
-        self._original_counters, self._counters = self._counters, {}
+        if not self._is_fork_copy:  # a copy of a copy that has said nothing yet changes nothing
+            self._is_fork_copy = True
+            # Without counters log() takes its longer way, which settles the copy.
+            self._original_counters, self._counters = self._counters, {}
 
     def _settle_in_fork(self) -> None:
         """The copy has something to say: it gets a writer of its own in the same run."""

@@ -181,9 +181,7 @@ def _new_writer(store_dir: str, identity: Identity, rank: int | None) -> Writer:
 def _start_attributes(config: object, tags: object) -> dict[str, object]:
     attributes: dict[str, object] = {}
     if config is not None:
-        if not isinstance(config, dict):
-            raise SettingError(f"config={config!r} is no dict: give one such as config={{'lr': 3e-4}}")
-        attributes.update(values.flatten("config/", config))
+        attributes.update(values.flatten("config/", values.to_dict(config)))
     if tags is not None:
         if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
             raise SettingError(f"tags={tags!r} is no list of texts: give one such as tags=['baseline']")

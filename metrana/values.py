@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metrana.errors import MetricError
+from metrana.errors import MetricError, SettingError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ def to_plain(value: object) -> object:
     except Exception:  # foreign code: what has no single value is shown as text
         pass
     return str(value)
+
+
+def to_dict(config: object) -> dict[object, object]:
+    """The settings of a training: a dict or another mapping, or a namespace such as argparse's. Raises SettingError."""
+    try:
+        return dict(config.items() if hasattr(config, "items") else vars(config))
+    except Exception:  # foreign code, as above
+        raise SettingError(f"config={_show(config)} is no dict: give one such as config={{'lr': 3e-4}}") from None
 
 
 def flatten(prefix: str, mapping: dict[object, object]) -> dict[str, object]:

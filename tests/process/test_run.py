@@ -358,13 +358,21 @@ def test_forked_workers_log_into_the_same_run(tmp_path: Path) -> None:
         if os.fork() == 0:
             raise SystemExit  # a copy that has nothing to say
         os.wait()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                metrana.log("loss", 3.0)  # a copy of a copy: its steps go on from those of the original
+            else:
+                os.wait()
+            raise SystemExit
+        os.wait()
         metrana.log("loss", 2.0)
         """,
     )
     script.run(environ=OFF)
     run = script.stored()
-    assert ([1.0, 2.0], [0.0, 1.0, 2.0]) == (values_of(run, "loss"), sorted(values_of(run, "worker")))
-    assert (4, "closed") == (len(run.info.writers), run.info.status)
+    assert ([1.0, 3.0, 2.0], [0.0, 1.0, 2.0]) == (values_of(run, "loss"), sorted(values_of(run, "worker")))
+    assert [0, 1, 1] == list(run.series["loss", ()].steps)
+    assert (5, "closed") == (len(run.info.writers), run.info.status)
 
 
 def test_a_full_disk_loses_nothing_that_fits_later(tmp_path: Path) -> None:

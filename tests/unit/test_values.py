@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from fractions import Fraction
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrana import values
-from metrana.errors import MetricError
+from metrana.errors import MetricError, SettingError
 
 
 class Scalar:
@@ -142,3 +144,15 @@ def test_nested_settings_become_one_attribute_each() -> None:
         "config/empty": {},
         "config/3": 4,
     } == values.flatten("config/", config)
+
+
+def test_settings_may_come_as_a_namespace() -> None:
+    """What argparse returns, and mappings of other libraries."""
+    assert {"lr": 0.1} == values.to_dict(argparse.Namespace(lr=0.1)) == values.to_dict(MappingProxyType({"lr": 0.1}))
+
+
+@pytest.mark.parametrize("config", [5, "lr=1", ["lr"], None])
+def test_senseless_settings_are_one_clear_error(config: object) -> None:
+    """It shows what would do."""
+    with pytest.raises(SettingError, match="config="):
+        values.to_dict(config)
