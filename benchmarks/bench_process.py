@@ -86,7 +86,8 @@ for _ in range(2):
     ctypes.PyDLL(None).sleep(5)  # keeps the interpreter's lock
 metrana.close()
 from metrana.store.reader import open_run
-(times,) = [s.timestamps for (name, _), s in open_run(sys.argv[1], run.id).series.items() if name.endswith("total_bytes")]
+series = open_run(sys.argv[1], run.id).series
+(times,) = [s.timestamps for (name, _), s in series.items() if name.endswith("total_bytes")]
 late = [(t - times[0]) - round(t - times[0]) for t in times[:-1]]
 tell(off_ms=max(map(abs, late)) * 1e3, ticks=len(times))
 """

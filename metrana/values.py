@@ -96,7 +96,7 @@ def to_plain(value: object) -> object:
 def to_dict(config: object) -> dict[object, object]:
     """The settings of a training: a dict or another mapping, or a namespace such as argparse's. Raises SettingError."""
     try:
-        return dict(config.items() if hasattr(config, "items") else vars(config))
+        return {**dict(config.items() if hasattr(config, "items") else vars(config))}
     except Exception:  # foreign code, as above
         raise SettingError(f"config={_show(config)} is no dict: give one such as config={{'lr': 3e-4}}") from None
 
