@@ -496,3 +496,13 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_restarted_workers_of_torchrun_go_on_in_their_run(tmp_path: Path) -> None:
+    """The same id and rank again, but the launcher says that it's a restart: no new launch."""
+    script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.log('loss', 1.0)\n")
+    launch = {**OFF, "TORCHELASTIC_RUN_ID": "job", "RANK": "0"}
+    script.run(environ={**launch, "TORCHELASTIC_RESTART_COUNT": "0"})
+    script.run(environ={**launch, "TORCHELASTIC_RESTART_COUNT": "0"})
+    script.run(environ={**launch, "TORCHELASTIC_RESTART_COUNT": "1"})
+    assert [2, 1] == [len(info.writers) for info in script.infos()]
