@@ -6,6 +6,7 @@ import os
 import sys
 
 from metrana.errors import SettingError
+from metrana.procstat import read_start_ticks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ RANK_VARIABLES = (
     "FLUX_TASK_RANK",
     "PALS_RANKID",
 )
+
+LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
 # Each launcher by the variables that together name one launch of its job.
 _LAUNCHERS = (
@@ -82,9 +85,9 @@ def default_run_name(argv: list[str]) -> str:
     return stem if stem and not stem.startswith("-") else "run"
 
 
-def find_rank(environ: Mapping[str, str]) -> int | None:
+def find_rank(environ: Mapping[str, str], variables: tuple[str, ...] = RANK_VARIABLES) -> int | None:
     """The process's rank in its launch, from the launcher's variables."""
-    for variable in RANK_VARIABLES:
+    for variable in variables:
         value = environ.get(variable, "")
         if value.isascii() and value.isdigit():
             return int(value)
@@ -100,8 +103,7 @@ def find_launch(environ: Mapping[str, str], launcher_process: str | None = None)
         values = [environ.get(variable, "") for variable in variables]
         if all(values) and not (launcher == "torchelastic" and values == ["none"]):
             return ":".join((launcher, *values))
-    is_rank = find_rank(environ) is not None or environ.get("LOCAL_RANK", "").isdigit()
-    if is_rank and launcher_process:
+    if launcher_process and find_rank(environ, (*RANK_VARIABLES, *LOCAL_RANK_VARIABLES)) is not None:
         return f"launcher:{launcher_process}"
     return None
 
@@ -109,12 +111,13 @@ def find_launch(environ: Mapping[str, str], launcher_process: str | None = None)
 def find_launcher_process() -> str | None:
     """The parent process as host, pid and start time: unlike a bare pid it's never the same twice."""
     parent = os.getppid()
+    start_ticks = read_start_ticks(parent)
     try:
-        with open(f"/proc/{parent}/stat", "rb") as file:
-            start_ticks = int(file.read().rpartition(b")")[2].split()[19])
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read().decode("ascii", "replace").strip()
-    except (OSError, ValueError, IndexError):
+    except OSError:
+        return None
+    if start_ticks is None:
         return None
     return f"{boot}:{parent}:{start_ticks}"
 

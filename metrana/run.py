@@ -8,7 +8,7 @@ import time
 from itertools import count
 
 from metrana import values
-from metrana.errors import MetricError, NoRunError, SettingError
+from metrana.errors import MetricError, NoRunError, StoreError
 from metrana.store.spool import Spool
 from metrana.system import SystemMonitor
 
@@ -16,12 +16,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
+    from typing import NoReturn
 
     from metrana.identity import Identity
     from metrana.model import Batch, Labels
     from metrana.store.writer import SeriesKey
 
 CLOSED, FAILED = "closed", "failed"
+
+
+class _NoCounters(dict):  # type: ignore[type-arg]
+    """The counters of a closed run: none, and none can be made by a log() that another thread began before."""
+
+    def setdefault(self, key: object, default: object = None) -> NoReturn:
+        raise NoRunError("the run was closed by another thread: call metrana.init() to open another")
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        self.setdefault(key)
 
 
 class Run:
@@ -64,6 +75,11 @@ class Run:
     def path(self) -> str:
         """The run's folder in the store."""
         return self._spool.writer.run_path
+
+    @property
+    def store_dir(self) -> str:
+        """The store's folder."""
+        return self._spool.writer.store_dir
 
     @property
     def is_closed(self) -> bool:
@@ -113,14 +129,16 @@ class Run:
         ``attributes`` is no dict, NoRunError once the run is closed.
         """
         self._check_open()
-        if not isinstance(attributes, dict):
-            raise SettingError(f"{attributes!r} is no dict of attributes: give one such as {{'dataset': 'c4'}}")
-        self._spool.put_attributes({str(key): values.to_plain(value) for key, value in attributes.items()})
+        self._spool.put_attributes(values.to_attributes(attributes))
 
     def flush(self) -> None:
-        """Return when everything logged before is on the disk. Raises NoRunError once the run is closed."""
+        """Return when everything logged before is on the disk.
+
+        Raises StoreError where the disk refuses it (it's tried again all the same), NoRunError once the run is closed.
+        """
         self._check_open()
-        self._spool.write(sync=True)
+        if not self._spool.flush():
+            raise StoreError(f"the store can't be written now: {self.path}: what was logged waits in memory")
 
     def close(self) -> None:
         """End the run: take a last sample of the hardware, write everything. A second call does nothing.
@@ -135,7 +153,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._end(CLOSED if kind is None else FAILED)
+        # sys.exit() is an end that the script chose, as it is at the end of a script without the context.
+        self._end(CLOSED if kind is None or issubclass(kind, SystemExit) else FAILED)
 
     def capture(self, interval_secs: float, first_step: int = 0) -> None:
         """Start charting the hardware into this run. Never raises an Exception."""
@@ -168,7 +187,7 @@ class Run:
         """The copy has something to say: it gets a writer of its own in the same run."""
         self._is_fork_copy = False
         self._counters = self._original_counters
-        self._spool = Spool(self._spool.writer.for_process(os.getpid()))
+        self._spool = Spool(self._spool.writer.in_fork())
         self._append = self._spool.append
         self._spool.open()
         # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
@@ -190,7 +209,7 @@ class Run:
         numbers = [(key, values.to_number(key, item)) for key, item in pairs]
         first = pairs[0][0] if pairs else ""
         at = self._now() if timestamp is None else values.to_timestamp(first, timestamp)
-        label_set = values.to_labels(first, labels) if labels else ()
+        label_set = () if labels is None else values.to_labels(first, labels)
         given = None if step is None else values.to_step(first, step)
         entries = []
         for key, number in numbers:
@@ -216,19 +235,18 @@ class Run:
             self._spool.wake()
 
     def _end(self, event: str) -> None:
+        """End the run. Where an interrupt ends the wait in here, the next call, the exit's at the latest, goes on."""
         if self._is_closed:
             return
+        if not self._is_fork_copy:
+            try:
+                if self._monitor is not None:
+                    self._monitor.stop()
+            finally:
+                self._counters = _NoCounters()
+                self._spool.close(event)
         self._is_closed = True
-        if self._is_fork_copy:
-            self._on_close(self)
-            return
-        try:
-            if self._monitor is not None:
-                self._monitor.stop()
-        finally:
-            self._counters = {}
-            self._spool.close(event)
-            self._on_close(self)
+        self._on_close(self)
 
     def _check_open(self) -> None:
         if self._is_closed:

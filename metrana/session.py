@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
-import time
 from itertools import count
 
 from metrana import report, values
 from metrana.errors import NoRunError, SettingError
 from metrana.identity import (
     DEFAULT_NAME,
+    LOCAL_RANK_VARIABLES,
     Identity,
     find_launch,
     find_launcher_process,
@@ -21,17 +22,21 @@ from metrana.identity import (
 )
 from metrana.run import Run
 from metrana.settings import ORCHESTRATION_ID, resolve_settings
+from metrana.store.launches import is_another_launch
 from metrana.store.spool import Spool
-from metrana.store.writer import Writer, is_rank_over
+from metrana.store.writer import Writer, WriterProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metrana.model import Labels
     from metrana.settings import Settings
 
 _current: Run | None = None
 _published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
 _is_hooked = False
+_init_lock = _thread.RLock()
 
 
 def init(
@@ -56,7 +61,9 @@ def init(
     Raises SettingError for an argument that can't be used, StoreError where the store's folder can't be written.
     Nothing that the capture of the hardware does raises.
     """
-    settings = resolve_settings(os.environ, dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs)
+    settings = resolve_settings(
+        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
+    )
     names = (
         resolve_name("organization", organization, DEFAULT_NAME),
         resolve_name("workspace_name", workspace_name, DEFAULT_NAME),
@@ -66,18 +73,19 @@ def init(
     attributes = _start_attributes(config, tags)
     for message in settings.warnings:
         report.warn(message)
-    run = _current
-    if run is not None and _is_same(run, names, orchestration_id):
-        if not run.is_capturing and settings.capture:
-            # A forked worker that asks for a run is a process of it like any other.
-            run.capture(settings.interval_secs)
-        if attributes:
-            run.log_attributes(attributes)
-        return run
-    if run is not None:
-        report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
-        run.close()
-    return _open(names, settings, attributes, resume)
+    with _init_lock:
+        run = _current
+        if run is not None and _is_same(run, names, settings, orchestration_id):
+            if not run.is_capturing and settings.capture:
+                # A forked worker that asks for a run is a process of it like any other.
+                run.capture(settings.interval_secs)
+            if attributes:
+                run.log_attributes(attributes)
+            return run
+        if run is not None:
+            report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
+            run.close()
+        return _open(names, settings, attributes, resume)
 
 
 def current_run() -> Run:
@@ -119,11 +127,18 @@ def close() -> None:
 
 def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict[str, object], resume: bool) -> Run:
     global _current
-    rank = find_rank(os.environ)
+    process = WriterProcess(
+        os.uname().nodename,
+        find_rank(os.environ),
+        find_rank(os.environ, LOCAL_RANK_VARIABLES),
+        find_launcher_process(),
+    )
     identity, steps = _resumed(names, settings.dir) if resume else (None, {})
     if identity is None:
-        identity = _identify(names, settings, rank)
-    spool = Spool(_new_writer(settings.dir, identity, rank))
+        identity = _identify(names, settings, process)
+    else:
+        process.is_resumed = True
+    spool = Spool(Writer(settings.dir, identity, process))
     spool.open()
     run = Run(identity, spool, {series: step + 1 for series, step in steps.items()}, on_close=_forget)
     _publish(identity.orchestration_id)
@@ -137,25 +152,23 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     return run
 
 
-def _identify(names: tuple[str, str, str, str], settings: Settings, rank: int | None) -> Identity:
+def _identify(names: tuple[str, str, str, str], settings: Settings, process: WriterProcess) -> Identity:
     """The identity of a new run, or of the one that the other processes of this launch share."""
-    given = settings.orchestration_id
-    if given is not None:
-        return Identity(*names, given)
-    launch = find_launch(os.environ, find_launcher_process())
+    if settings.orchestration_id is not None:
+        return Identity(*names, settings.orchestration_id)
+    launch = find_launch(os.environ, process.launcher)
     if launch is None:
         return Identity(*names, random_token())
     # A launcher's id may outlive one launch of the script: a second one in the same batch job, a rendezvous id used
-    # again. Where a process of this rank has written and is gone, this is another launch, and so another run.
-    # A worker that its launcher has restarted goes on with the newest of them.
+    # again. Each of them is a run of its own. A worker that its launcher has restarted goes on with the newest.
     is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
     identity = Identity(*names, launch)
     for again in count(2):
         following = Identity(*names, f"{launch}#{again}")
-        if rank is None or is_restart:
-            is_latest = not os.path.exists(_new_writer(settings.dir, following, rank).run_path)
+        if is_restart:
+            is_latest = not os.path.exists(Writer(settings.dir, following, process).run_path)
         else:
-            is_latest = not is_rank_over(_new_writer(settings.dir, identity, rank).run_path, rank)
+            is_latest = not is_another_launch(Writer(settings.dir, identity, process).run_path, process)
         if is_latest:
             break
         identity = following
@@ -174,10 +187,6 @@ def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity
     return None, {}
 
 
-def _new_writer(store_dir: str, identity: Identity, rank: int | None) -> Writer:
-    return Writer(store_dir, identity, os.uname().nodename, os.getpid(), time.time_ns(), rank)
-
-
 def _start_attributes(config: object, tags: object) -> dict[str, object]:
     attributes: dict[str, object] = {}
     if config is not None:
@@ -189,9 +198,16 @@ def _start_attributes(config: object, tags: object) -> dict[str, object]:
     return attributes
 
 
-def _is_same(run: Run, names: tuple[str, str, str, str], orchestration_id: str | None) -> bool:
+def _is_same(run: Run, names: tuple[str, str, str, str], settings: Settings, orchestration_id: str | None) -> bool:
     own = run.identity
-    return own.names == names and orchestration_id in (None, own.orchestration_id)
+    return own.names == names and run.store_dir == settings.dir and orchestration_id in (None, own.orchestration_id)
+
+
+def _environ_of_others() -> Mapping[str, str]:
+    """The environment without what this process has put there itself: that's for its children."""
+    if _published is None or os.environ.get(ORCHESTRATION_ID.variable) != _published[0]:
+        return os.environ
+    return {**os.environ, ORCHESTRATION_ID.variable: _published[1] or ""}
 
 
 def _publish(orchestration_id: str) -> None:
@@ -228,6 +244,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
+    global _init_lock
+    _init_lock = _thread.RLock()  # another thread of the original may have held it
     if _current is not None:
         _current.leave_in_fork()
 

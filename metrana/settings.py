@@ -145,6 +145,10 @@ def _resolve_system(
 def _resolve_orchestration_id(environ: Mapping[str, str], argument: object) -> str | None:
     if argument is None:
         return environ.get(ORCHESTRATION_ID.variable) or None
-    if not isinstance(argument, str) or not argument:
+    try:
+        usable = isinstance(argument, str) and argument != "" and "\0" not in argument and bool(os.fsencode(argument))
+    except UnicodeEncodeError:
+        usable = False
+    if not usable or not isinstance(argument, str):
         raise SettingError(f"orchestration_id={argument!r} is no id: give a non-empty text that all processes share")
     return argument

@@ -59,11 +59,11 @@ class Worker:
             self._thread.start()
         self._is_started = True
 
-    def join(self, timeout_secs: float) -> bool:
-        """True when the thread has ended, or was never started."""
+    def join(self, timeout_secs: float | None = None) -> bool:
+        """True when the thread has ended, or was never started. Without a time, waits as long as it takes."""
         if not self._is_started:
             return True
-        if not self._ended.wait(max(0.0, timeout_secs)):
+        if not self._ended.wait(-1 if timeout_secs is None else max(0.0, timeout_secs)):
             return False
         self._ended.ring()
         thread = getattr(self, "_thread", None)

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from metrana.model import Labels
 
 MISSING = object()  # the value of a call that gave none; None would be a wrong value, and is one
-STEP_LIMIT = 2**63 - 1
+DEPTH_LIMIT = 8  # of nested attributes; what lies deeper is kept as text, which also ends what contains itself
+STEP_LIMIT = 2**62  # far below what the store holds, so that counting on from a given step never leaves it
 
 
 def to_number(name: str, value: object) -> float:
@@ -48,9 +49,9 @@ def to_step(name: str, step: object) -> int:
 def to_timestamp(name: str, timestamp: object) -> float:
     """Seconds since the epoch. Raises MetricError."""
     try:
-        if not isinstance(timestamp, bool):
+        if not isinstance(timestamp, (bool, str, bytes, bytearray)):
             secs = float(timestamp)  # type: ignore[arg-type]
-            if secs - secs == 0.0 and not isinstance(timestamp, str):
+            if secs - secs == 0.0:
                 return secs
     except (TypeError, ValueError, OverflowError):
         pass
@@ -70,46 +71,73 @@ def to_labels(name: str, labels: object) -> Labels:
     return tuple(items)
 
 
-def to_plain(value: object) -> object:
+def to_plain(value: object, depth: int = 0) -> object:
     """An attribute's value as JSON can hold it: dicts and lists of numbers and texts; anything else as its text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
-        return int(value)
+        # Python refuses to write very long numbers in decimal.
+        return int(value) if abs(value) < 2**63 else hex(value)
     if isinstance(value, float):
         return float(value) if value - value == 0.0 else str(float(value))
-    if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted((to_plain(item) for item in value), key=str)
+    if depth < DEPTH_LIMIT:
+        if isinstance(value, dict):
+            return {_text(key): to_plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [to_plain(item, depth + 1) for item in value]
+        if isinstance(value, (set, frozenset)):
+            return sorted((to_plain(item, depth + 1) for item in value), key=str)
+        try:
+            item = value.item()  # type: ignore[attr-defined]
+            if isinstance(item, (bool, int, float, str)):
+                return to_plain(item)
+        except Exception:  # foreign code: what has no single value is shown as text
+            pass
+    return _text(value)
+
+
+def to_attributes(attributes: object) -> dict[str, object]:
+    """Attributes from a mapping of names to values. Raises SettingError."""
     try:
-        item = value.item()  # type: ignore[attr-defined]
-        if isinstance(item, (bool, int, float, str)):
-            return to_plain(item)
-    except Exception:  # foreign code: what has no single value is shown as text
-        pass
-    return str(value)
+        items = dict(attributes.items())  # type: ignore[attr-defined]
+    except Exception:  # foreign code, as above
+        raise SettingError(
+            f"{_show(attributes)} is no dict of attributes: give one such as {{'dataset': 'c4'}}"
+        ) from None
+    return {_text(key): to_plain(value) for key, value in items.items()}
 
 
 def to_dict(config: object) -> dict[object, object]:
-    """The settings of a training: a dict or another mapping, or a namespace such as argparse's. Raises SettingError."""
+    """The settings of a training: a mapping, a dataclass, or a namespace such as argparse's. Raises SettingError."""
     try:
-        return {**dict(config.items() if hasattr(config, "items") else vars(config))}
+        if hasattr(config, "items"):
+            return dict(config.items())
+        fields = getattr(config, "__dataclass_fields__", None)
+        if fields is not None and not isinstance(config, type):
+            return {name: getattr(config, name) for name in fields}
+        if type(config).__name__ in ("Namespace", "SimpleNamespace"):
+            return dict(vars(config).items())
     except Exception:  # foreign code, as above
-        raise SettingError(f"config={_show(config)} is no dict: give one such as config={{'lr': 3e-4}}") from None
+        pass
+    raise SettingError(f"config={_show(config)} is no dict: give one such as config={{'lr': 3e-4}}")
 
 
-def flatten(prefix: str, mapping: dict[object, object]) -> dict[str, object]:
+def flatten(prefix: str, mapping: dict[object, object], depth: int = 0) -> dict[str, object]:
     """Nested settings as attributes: ``{"optimizer": {"lr": 1}}`` becomes ``{prefix + "optimizer/lr": 1}``."""
     out: dict[str, object] = {}
     for key, value in mapping.items():
-        if isinstance(value, dict) and value:
-            out.update(flatten(f"{prefix}{key}/", value))
+        if isinstance(value, dict) and value and depth < DEPTH_LIMIT:
+            out.update(flatten(f"{prefix}{_text(key)}/", value, depth + 1))
         else:
-            out[f"{prefix}{key}"] = to_plain(value)
+            out[prefix + _text(key)] = to_plain(value)
     return out
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # a __str__ that raises
+        return f"<{type(value).__name__}>"
 
 
 def _show(value: object) -> str:

@@ -123,13 +123,24 @@ def _read_run_info(folder: str, host: Host) -> RunInfo | None:
         orchestration_id=orchestration_id,
         started=writers[0].started,
         last=max(writer.last for writer in writers),
-        status=_join_status({writer.status for writer in writers}),
+        status=_join_status(writers),
         writers=writers,
         unreadable=tuple(unreadable),
     )
 
 
-def _join_status(statuses: set[str]) -> str:
+def _join_status(writers: tuple[WriterInfo, ...]) -> str:
+    """A run's status from its writers', which are in the order in which they started.
+
+    Forked copies don't count, since workers are often just killed, nor does a writer whose rank was resumed later.
+    """
+    counted = [writer for writer in writers if not writer.is_forked] or list(writers)
+    statuses = {
+        writer.status
+        for index, writer in enumerate(counted)
+        if writer.status == RUNNING
+        or not any(later.is_resumed and later.rank == writer.rank for later in counted[index + 1 :])
+    }
     return next(status for status in (RUNNING, ENDED, UNKNOWN, CLOSED) if status in statuses)
 
 

@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metrana.procstat import read_pid_namespace
 from metrana.store.lines import Head, parse_end, parse_head, parse_line, parse_time
 from metrana.system.host import Host
 
@@ -22,7 +23,11 @@ _TAIL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class WriterInfo:
-    """One process that wrote into a run. Times in seconds since the epoch; ``segments`` are paths, oldest first."""
+    """One process that wrote into a run. Times in seconds since the epoch; ``segments`` are paths, oldest first.
+
+    ``is_resumed`` says that it continued the run of an earlier launch, ``is_forked`` that it's a copy of a process that
+    has a writer of its own.
+    """
 
     folder: str
     segments: tuple[str, ...]
@@ -32,6 +37,8 @@ class WriterInfo:
     started: float
     last: float
     status: str
+    is_resumed: bool = False
+    is_forked: bool = False
 
 
 def read_writer(
@@ -50,13 +57,18 @@ def read_writer(
     if end is not None:
         status = CLOSED if end == "closed" else ENDED
     else:
-        alive = _is_alive(host, pid, pid_start) if name == host.hostname else None
+        namespace = None if head is None else head.pid_namespace
+        alive = _is_alive(host, pid, pid_start, namespace) if name == host.hostname else None
         if alive is None:
             status = RUNNING if host.time() - written < FRESH_SECS else UNKNOWN
         else:
             status = RUNNING if alive else ENDED
     last = started if newest is None else max(started, newest)
-    return head, WriterInfo(folder, tuple(segments), name, pid, rank, started, last, status)
+    is_resumed, is_forked = (False, False) if head is None else (head.is_resumed, head.is_forked)
+    info = WriterInfo(
+        folder, tuple(segments), name, pid, rank, started, last, status, is_resumed=is_resumed, is_forked=is_forked
+    )
+    return head, info
 
 
 def unescape_name(component: str) -> str:
@@ -122,19 +134,24 @@ def _parse_tail(lines: list[bytes]) -> tuple[float | None, str | None]:
     return newest, end
 
 
-def _is_alive(host: Host, pid: int, pid_start: int | None) -> bool | None:
+def _is_alive(host: Host, pid: int, pid_start: int | None, namespace: int | None) -> bool | None:
     """Whether the process lives on this machine; None where it can't be known.
 
-    /proc/<pid>/stat: the state is field 3, the start in clock ticks since boot field 22
+    A pid means nothing outside its namespace, and two containers may have one hostname. In /proc/<pid>/stat the state
+    is field 3, the start in clock ticks since boot field 22
     (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
     """
     if not host.exists("/proc/self/stat"):
         return None
+    if host.is_live and namespace is not None and namespace != read_pid_namespace():
+        return None
     try:
         # The command in parentheses may itself hold spaces and parentheses.
         fields = host.read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
+    except OSError:
+        return None
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return False
     return pid_start is None or fields[19] == str(pid_start).encode()

@@ -28,6 +28,9 @@ class Head:
     pid_start: int | None
     rank: int | None
     timestamp: float
+    pid_namespace: int | None = None
+    is_resumed: bool = False
+    is_forked: bool = False
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -105,6 +108,9 @@ def parse_head(record: dict[str, Any]) -> Head:
         pid_start=None if writer.get("pid_start") is None else _whole(writer, "pid_start"),
         rank=None if writer.get("rank") is None else _whole(writer, "rank"),
         timestamp=parse_time(record.get("t")),
+        pid_namespace=None if writer.get("pid_namespace") is None else _whole(writer, "pid_namespace"),
+        is_resumed=writer.get("resumed") is True,
+        is_forked=writer.get("forked") is True,
     )
 
 

@@ -6,12 +6,12 @@ import time
 from collections import deque
 
 from metrana import report
-from metrana.store.writer import PASSING_ERRORS, Writer, encode_attributes, encode_end, store_error
+from metrana.errors import StoreError
+from metrana.store.writer import PASSING_ERRORS, Writer, describe_failure, encode_attributes, encode_end
 from metrana.threads import Bell, Worker, original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from metrana.store.writer import Entry
@@ -20,26 +20,45 @@ DELAY_SECS = 0.5  # how long a point may wait for others to be written with
 GLANCE_SECS = 0.05  # after which a burst is seen
 BURST = 2_000  # points that are written without waiting on
 CHUNK = 20_000  # points that are encoded at once
-MEMORY_POINTS = 2_000_000  # that wait while the disk refuses them; beyond, the oldest are lost, counted and told
+MEMORY_POINTS = 2_000_000  # that wait for a disk that refuses or hangs; beyond, the oldest are lost, and that's told
 RETRY_SECS = 1.0
+
+
+class _Request:
+    """Somebody waits until what was logged before is on the disk."""
+
+    def __init__(self) -> None:
+        self._done = Bell()
+        self.is_written = False
+
+    def finish(self, is_written: bool) -> None:
+        self.is_written = is_written
+        self._done.ring()
+
+    def wait(self) -> bool:
+        self._done.wait()
+        return self.is_written
 
 
 class Spool:
     """Entries in order of logging, and the thread that hands them to the writer.
 
-    ``append`` is ``deque.append``: atomic, no lock, no wait. Call ``wake()`` after it while ``is_awake`` is False.
+    ``append`` is the deque's own: atomic, no lock, no wait. Call ``wake()`` after it while ``is_awake`` is False.
+
+    Only background threads write: the spool's own, and through ``put_in_background`` the drain's. Whoever calls
+    ``flush()`` or ``close()`` just waits for them, so that a signal handler may call these while its own thread does.
     """
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
-        self.entries: deque[Any] = deque()
+        self.entries: deque[Any] = deque(maxlen=MEMORY_POINTS)
         self.append = self.entries.append
         self.is_awake = False
         self._lock = original("_thread", "allocate_lock")()
         self._wake = Bell()
-        self._stop = Bell()
+        self._hurry = Bell()
+        self._requests: deque[_Request] = deque()
         self._is_stopping = False
-        self._lost = 0
         self._is_failing = False
         self._worker: Worker | None = None
 
@@ -49,7 +68,8 @@ class Spool:
             self.writer.open(time.time())
         except OSError as error:
             if error.errno not in PASSING_ERRORS:
-                raise store_error(self.writer.path, error) from error
+                failure = describe_failure(self.writer.path, error)
+                raise StoreError(f"{failure}; give a folder that can be as dir= or METRANA_DIR") from error
             self._is_failing = True
         worker = Worker(self._run, "metrana-store")
         try:
@@ -65,42 +85,53 @@ class Spool:
         self.is_awake = True
         if self._worker is None:
             self.is_awake = False
-            self.write()
+            self._write_alone(sync=False)
         else:
             self._wake.ring()
 
     def put_attributes(self, attributes: dict[str, object]) -> None:
-        self.append((time.time(), attributes))
+        """Raises ValueError where they have no JSON form: here, in the caller's thread, not in the one that writes."""
+        now = time.time()
+        self.append((now, encode_attributes(attributes, now)))
         if not self.is_awake:
             self.wake()
 
-    def put_in_background(self, entries: list[Any]) -> None:
-        """For threads that may wait for the disk: written at once, which spares waking another thread for it."""
+    def put_in_background(self, entries: list[Entry]) -> None:
+        """For background threads, which may wait for the disk: written at once, which spares waking another thread."""
         self.entries.extend(entries)
         if not self.is_awake and not self._is_stopping:
-            self.write()
+            with self._lock:
+                self._write(sync=False)
 
-    def write(self, sync: bool = False) -> bool:
-        """Hand all that waits to the writer; with ``sync``, to the disk. False when the disk refused."""
-        with self._lock:
-            return self._write(sync)
-
-    def close(self, event: str | None) -> None:
-        """Write all that waits and the writer's end, and stop the thread. As fast as the disk allows."""
-        self._is_stopping = True
-        self._stop.ring()
+    def flush(self) -> bool:
+        """Return when all that waits now is on the disk; False when the disk refused."""
+        if self._worker is None:
+            return self._write_alone(sync=True)
+        request = _Request()
+        self._requests.append(request)
+        self._hurry.ring()
         self._wake.ring()
-        if self._worker is not None:
-            self._worker.join(1.0)
-        if event is not None:
-            self.append((time.time(), event))
-        if not self.write(sync=True):
-            report.warn(
-                f"the store can't be written ({self.writer.path}): {len(self.entries)} or more points of the run's "
-                "end are lost"
-            )
-        with self._lock:
+        return request.wait()
+
+    def close(self, event: str) -> None:
+        """Write all that waits and the writer's end, and stop the thread. As fast as the disk allows.
+
+        May be called again where an interrupt ended the wait.
+        """
+        if not self._is_stopping:
+            now = time.time()
+            self.append((now, encode_end(event, now)))
+            self._is_stopping = True
+        if self._worker is None:
+            self._write_alone(sync=True)
             self.writer.close()
+        else:
+            self._hurry.ring()
+            self._wake.ring()
+            self._worker.join()
+        lost = len(self.entries) + self.writer.refused_lines
+        if lost:
+            report.warn(f"the store can't be written: {self.writer.path}: {lost} lines of the run's end are lost")
 
     def abandon(self) -> None:
         """In a forked copy of the process: give up what the original will write."""
@@ -109,59 +140,77 @@ class Spool:
         self.writer.close()
 
     def _run(self) -> None:
-        while not self._is_stopping:
-            self._wake.wait()
-            # Each waking costs the training process; only a burst is worth looking at again and again.
-            self._stop.wait(GLANCE_SECS)
-            if len(self.entries) < BURST:
-                self._stop.wait(DELAY_SECS - GLANCE_SECS)
-            self.is_awake = False
-            if not self.write() and not self._is_stopping:
-                self.is_awake = True
-                self._stop.wait(RETRY_SECS)
-                self._wake.ring()
+        is_over = False
+        try:
+            while not is_over:
+                self._wake.wait()
+                # Each waking costs the training process; only a burst is worth looking at again.
+                self._wait_unless_hurried(GLANCE_SECS)
+                if len(self.entries) < BURST:
+                    self._wait_unless_hurried(DELAY_SECS - GLANCE_SECS)
+                is_over = self._is_stopping
+                requests = [self._requests.popleft() for _ in range(len(self._requests))]
+                self.is_awake = False
+                with self._lock:
+                    is_written = self._write(sync=is_over or bool(requests))
+                for request in requests:
+                    request.finish(is_written)
+                if not is_written and not is_over:
+                    self.is_awake = True
+                    self._wait_unless_hurried(RETRY_SECS)
+                    self._wake.ring()
+        finally:
+            self.writer.close()
+            while self._requests:
+                self._requests.popleft().finish(False)
+
+    def _wait_unless_hurried(self, secs: float) -> None:
+        if not self._requests and not self._is_stopping:
+            self._hurry.wait(secs)
+
+    def _write_alone(self, sync: bool) -> bool:
+        """Where there's no thread: unless this thread is in the middle of it already, as a signal handler may be."""
+        if not self._lock.acquire(False):
+            return False
+        try:
+            return self._write(sync)
+        finally:
+            self._lock.release()
 
     def _write(self, sync: bool) -> bool:
         try:
-            self.writer.write((), time.time())  # what the disk refused before, so that it doesn't grow here
-            for lines in self._encode():
-                self.writer.write(lines, time.time())
+            now = time.time()
+            if self.writer.refused_lines:
+                self.writer.write((), now)  # first what the disk refused before, so that it doesn't grow here
+            waiting = len(self.entries)
+            if waiting >= MEMORY_POINTS:
+                report.warn("the disk didn't take the store in time: the oldest points that waited in memory are lost")
+            while waiting > 0:
+                taken = min(CHUNK, waiting)
+                self.writer.write(self._encode(taken), now)
+                waiting -= taken
             if sync:
                 self.writer.sync()
         except OSError as error:
-            self._take_failure(error)
+            if not self._is_failing:
+                self._is_failing = True
+                failure = describe_failure(self.writer.path, error)
+                report.warn(f"{failure}; what is logged waits in memory, and is written as soon as it can be")
             return False
         self._is_failing = False
         return True
 
-    def _encode(self) -> Iterator[list[str]]:
-        """The lines of what waits now, in chunks."""
-        if self._lost:
-            report.warn(f"the disk refused the store for too long: {self._lost} points are lost")
-            self._lost = 0
-        waiting = len(self.entries)
-        while waiting > 0:
-            points: list[Entry] = []
-            popleft = self.entries.popleft
-            other: tuple[float, Any] | None = None
-            for _ in range(min(CHUNK, waiting)):
-                entry = popleft()
-                waiting -= 1
-                if len(entry) != 4:
-                    other = entry
-                    break
+    def _encode(self, count: int) -> list[str]:
+        """The lines of the next entries: points, and lines that stand already."""
+        lines: list[str] = []
+        points: list[Entry] = []
+        popleft = self.entries.popleft
+        for _ in range(count):
+            entry = popleft()
+            if len(entry) == 4:
                 points.append(entry)
-            lines = self.writer.encode_points(points)
-            if other is not None:
-                timestamp, content = other
-                encode = encode_end if isinstance(content, str) else encode_attributes
-                lines.append(encode(content, timestamp))
-            yield lines
-
-    def _take_failure(self, error: OSError) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            report.warn(f"{store_error(self.writer.path, error)}; what is logged waits in memory until then")
-        while len(self.entries) > MEMORY_POINTS:
-            self.entries.popleft()
-            self._lost += 1
+            else:
+                lines += self.writer.encode_points(points)
+                lines.append(entry[1])
+                points = []
+        return lines + self.writer.encode_points(points)

@@ -7,8 +7,8 @@ import json
 import os
 import time
 
-from metrana.errors import StoreError
 from metrana.model import Labels
+from metrana.procstat import read_pid_namespace, read_start_ticks
 from metrana.store.layout import FORMAT_VERSION, SEGMENT_BYTES, encode_value, run_folder, segment_file, writer_folder
 
 TYPE_CHECKING = False
@@ -31,6 +31,51 @@ PASSING_ERRORS = frozenset(
 )
 
 
+class WriterProcess:
+    """What a writer tells of its process: where it runs, which launch and rank it belongs to.
+
+    ``launcher`` names the process that started it; ``is_resumed`` says that it continues an earlier launch's run,
+    ``is_forked`` that it's a copy of another writer's process.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        rank: int | None = None,
+        local_rank: int | None = None,
+        launcher: str | None = None,
+        is_resumed: bool = False,
+        is_forked: bool = False,
+        pid: int | None = None,
+    ) -> None:
+        self.host = host
+        self.pid = os.getpid() if pid is None else pid
+        self.pid_start = read_start_ticks(self.pid)
+        self.pid_namespace = read_pid_namespace()
+        self.rank = rank
+        self.local_rank = local_rank
+        self.launcher = launcher
+        self.is_resumed = is_resumed
+        self.is_forked = is_forked
+
+    def in_fork(self) -> WriterProcess:
+        """This process, where the object was inherited from the one that forked it."""
+        return WriterProcess(self.host, self.rank, self.local_rank, self.launcher, self.is_resumed, is_forked=True)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "pid": self.pid,
+            "pid_start": self.pid_start,
+            "pid_namespace": self.pid_namespace,
+            "rank": self.rank,
+            "local_rank": self.local_rank,
+            "launcher": self.launcher,
+            "resumed": self.is_resumed,
+            "forked": self.is_forked,
+        }
+
+
 class Writer:
     """Appends lines to the segments of one writer folder. Not thread-safe: its owner holds a lock.
 
@@ -38,21 +83,13 @@ class Writer:
     """
 
     def __init__(
-        self,
-        store_dir: str,
-        identity: Identity,
-        host: str,
-        pid: int,
-        start_ns: int,
-        rank: int | None,
-        segment_bytes: int = SEGMENT_BYTES,
+        self, store_dir: str, identity: Identity, process: WriterProcess, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
-        self._store_dir = store_dir
+        self.store_dir = store_dir
         self._identity = identity
-        self._host = host
-        self._rank = rank
+        self._process = process
         self.run_path = os.path.join(store_dir, run_folder(*identity.names, identity.run_id))
-        self.path = os.path.join(self.run_path, writer_folder(host, pid, start_ns))
+        self.path = os.path.join(self.run_path, writer_folder(process.host, process.pid, time.time_ns()))
         self._head = {
             "v": FORMAT_VERSION,
             "run": {
@@ -63,7 +100,7 @@ class Writer:
                 "run_name": identity.run_name,
                 "orchestration_id": identity.orchestration_id,
             },
-            "writer": {"host": host, "pid": pid, "pid_start": read_pid_start(pid), "rank": rank},
+            "writer": process.to_dict(),
         }
         self._segment_bytes = segment_bytes
         self._fd = -1
@@ -78,13 +115,20 @@ class Writer:
         """Make the folder and its first segment. Raises OSError; may be called again then."""
         if self._fd >= 0:
             return
+        # A folder that was there before may be the user's own project; what lies in it below is metrana's in any case.
+        is_own = not os.path.isdir(self.store_dir)
         os.makedirs(self.path, exist_ok=True)
-        _keep_out_of_git(self._store_dir)
+        _keep_out_of_git(self.store_dir if is_own else os.path.dirname(os.path.dirname(os.path.dirname(self.run_path))))
         self._open_segment(timestamp)
 
-    def for_process(self, pid: int) -> Writer:
-        """A writer of the same run for another process of this host."""
-        return Writer(self._store_dir, self._identity, self._host, pid, time.time_ns(), self._rank, self._segment_bytes)
+    @property
+    def refused_lines(self) -> int:
+        """How many lines wait here for a disk that refused them."""
+        return self._refused.count(b"\n")
+
+    def in_fork(self) -> Writer:
+        """A writer of the same run for this process, a forked copy of the one that made this writer."""
+        return Writer(self.store_dir, self._identity, self._process.in_fork(), self._segment_bytes)
 
     def write(self, lines: Iterable[str], timestamp: float) -> None:
         """Append lines, each without its newline. Raises OSError; what was not written is kept for the next call."""
@@ -187,47 +231,16 @@ def encode_end(event: str, timestamp: float) -> str:
     return json.dumps({"e": event, "t": timestamp}, separators=(",", ":"))
 
 
-def read_pid_start(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot (proc(5), /proc/pid/stat, field 22), or None."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def is_rank_over(run_path: str, rank: int) -> bool:
-    """Whether a process of this rank has written into a run and is gone. Unreadable folders say nothing."""
-    try:
-        writers = os.listdir(run_path)
-    except OSError:
-        return False
-    for writer in writers:
-        try:
-            with open(os.path.join(run_path, writer, segment_file(1)), "rb") as file:
-                head = json.loads(file.readline())["writer"]
-            if head["rank"] == rank and not (
-                head["host"] == os.uname().nodename and read_pid_start(head["pid"]) == head["pid_start"]
-            ):
-                return True
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return False
-
-
-def store_error(path: str, error: OSError) -> StoreError:
-    """The one clear error for a folder that can't be written."""
+def describe_failure(path: str, error: OSError) -> str:
+    """Why a folder can't be written, in one clear phrase."""
     reason = error.strerror or type(error).__name__
-    return StoreError(
-        f"the store can't be written: {reason}: {error.filename or path}; "
-        "give a folder that can be as dir= or METRANA_DIR"
-    )
+    return f"the store can't be written: {reason}: {error.filename or path}"
 
 
-def _keep_out_of_git(store_dir: str) -> None:
-    path = os.path.join(store_dir, ".gitignore")
+def _keep_out_of_git(folder: str) -> None:
+    """Have git see nothing of a folder that is metrana's own."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except OSError:
         return  # there already, or another process was first
     try:

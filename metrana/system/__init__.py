@@ -36,30 +36,39 @@ class SystemMonitor:
         interval_secs: float = 30.0,
         first_step: int = 0,
     ) -> None:
+        self._on_batch = on_batch
         self._on_attributes = on_attributes or (lambda attributes: None)
-        self._supervisor = Supervisor(
-            interval_secs,
-            first_step,
-            on_batch=on_batch,
-            on_attributes=self._on_attributes,
-            on_warning=report.warn,
-            on_lost=self._explain,
-        )
+        self._interval_secs = interval_secs
+        self._first_step = first_step
+        self._supervisor: Supervisor | None = None
 
     def start(self) -> None:
-        """Start sampling. Never raises an Exception: where it can't be, ``system/capture`` says why."""
+        """Start sampling, unless it's going on. Never raises an Exception: ``system/capture`` says why it can't be."""
+        if self._supervisor is not None:
+            return
         if sys.platform != "linux":
             report.warn(f"the hardware is charted on Linux only: capture is off on {sys.platform}")
             self._explain(f"not on {sys.platform}")
             return
+        supervisor = Supervisor(
+            self._interval_secs,
+            self._first_step,
+            on_batch=self._on_batch,
+            on_attributes=self._on_attributes,
+            on_warning=report.warn,
+            on_lost=self._explain,
+        )
         try:
-            self._supervisor.start()
+            supervisor.start()
+            self._supervisor = supervisor
         except Exception as error:  # whatever keeps a child from starting must not reach the training
             self._explain(f"the sampling process can't be started: {error}")
 
     def stop(self, timeout_secs: float = STOP_SECS) -> None:
         """Take a last sample and stop, within ``timeout_secs`` whatever state the child is in."""
-        self._supervisor.stop(timeout_secs)
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            supervisor.stop(timeout_secs)
 
     def _explain(self, reason: str) -> None:
         report.note(f"no chart of the hardware: {reason}")

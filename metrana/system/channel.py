@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _socket
 import importlib
 import json
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,17 +64,67 @@ FAILED = "failed"
 # The one message the other way, beside what the parent learns of the devices: see metrana.system.devices.
 STOP = "stop"
 
-CONTROL_LIMIT_BYTES = 4096  # PIPE_BUF: a write up to this is whole or not at all, also on a non-blocking pipe
+ORDER_BYTES = 64 * 1024  # the longest order that's received
 
 
-def encode_control(message: dict[str, Any]) -> bytes:
-    """A control message, parent to child. Raises ValueError where it's too long to be written in one piece."""
-    data = json.dumps(message).encode("ascii")
-    if len(data) > CONTROL_LIMIT_BYTES - 4:
-        raise ValueError(f"control message of {len(data)} bytes")
-    return data
+class OrderSender:
+    """The training process's end of the way to the child. Whole messages or nothing, never a wait, never a signal.
+
+    A socket and not a pipe: writing to a pipe whose reader has died raises SIGPIPE, which ends a process that has set
+    it back to its default, as many scripts do.
+    """
+
+    def __init__(self) -> None:
+        self._socket, self._other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
+
+    def send(self, order: dict[str, Any]) -> bool:
+        """False where the child doesn't take it: it's gone, or has stopped reading."""
+        try:
+            self._socket.send(json.dumps(order).encode("ascii"), _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        return True
+
+    def receiver(self) -> OrderReceiver:
+        """The child's end, to be sent to it at its launch."""
+        return OrderReceiver(self._other.fileno())
+
+    def close_receiver(self) -> None:
+        """Once the child has its own copy: then its death, and this process's, are an end of file to the other."""
+        self._other.close()
+
+    def close(self) -> None:
+        self._other.close()
+        self._socket.close()
 
 
-def decode_control(data: bytes) -> dict[str, Any]:
-    message = json.loads(data)
-    return message if isinstance(message, dict) else {}
+class OrderReceiver:
+    """The child's end: ``receive()`` an order, or EOFError when the training process is gone."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled while the child is launched, which passes it the descriptor.
+        from multiprocessing import reduction
+
+        return (_receive_end, (reduction.DupFd(self._fd),))
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def receive(self) -> dict[str, Any]:
+        """The next order; an empty one where it can't be read. Raises EOFError, OSError."""
+        data = os.read(self._fd, ORDER_BYTES)
+        if not data:
+            raise EOFError
+        try:
+            order = json.loads(data)
+        except ValueError:
+            return {}
+        return order if isinstance(order, dict) else {}
+
+
+def _receive_end(duplicate: Any) -> OrderReceiver:
+    return OrderReceiver(duplicate.detach())

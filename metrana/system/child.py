@@ -6,18 +6,18 @@ import os
 import select
 import threading
 import time
-from multiprocessing import connection
 from multiprocessing import queues as mp_queues
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, decode_control
+from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, OrderReceiver
 
 BUFFER_LIMIT = 64  # batches that wait for a stalled parent; what comes later is dropped and counted
+_LONGEST_WAIT_SECS = 3600.0  # an interval may be longer than what the C library can wait
 _PARENT_POLL_MS = 500  # where there's no pidfd
 
 
-def main(queue: Any, control: connection.Connection, options: dict[str, Any]) -> None:
+def main(queue: Any, receiver: OrderReceiver, options: dict[str, Any]) -> None:
     """Sample until told to stop or the training process ends. Never returns: leaves by ``os._exit``.
 
     ``os._exit`` because an orderly exit could wait for a driver's thread or run a library's exit handler.
@@ -26,7 +26,7 @@ def main(queue: Any, control: connection.Connection, options: dict[str, Any]) ->
     queue._ignore_epipe = True
     parent_pid = options["pid"]
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    watcher = threading.Thread(target=_watch, args=(parent_pid, control, orders), name="watch", daemon=True)
+    watcher = threading.Thread(target=_watch, args=(parent_pid, receiver, orders), name="watch", daemon=True)
     watcher.start()
     outbox = _Outbox(queue)
     try:
@@ -60,8 +60,10 @@ def _sample(outbox: _Outbox, orders: SimpleQueue[dict[str, Any]], options: dict[
     def wait(until: float) -> bool:
         while True:
             try:
-                order = orders.get(timeout=max(0.0, until - time.monotonic()))
+                order = orders.get(timeout=min(_LONGEST_WAIT_SECS, max(0.0, until - time.monotonic())))
             except Empty:
+                if time.monotonic() < until:
+                    continue
                 return False
             if STOP in order:
                 return True
@@ -100,14 +102,14 @@ class _Outbox:
         self._queue.join_thread()
 
 
-def _watch(parent_pid: int, control: connection.Connection, orders: SimpleQueue[dict[str, Any]]) -> None:
+def _watch(parent_pid: int, receiver: OrderReceiver, orders: SimpleQueue[dict[str, Any]]) -> None:
     """Hand on the parent's orders; leave at once when the parent is gone, also while a driver call hangs.
 
-    The pidfd sees the parent's end however it comes and whoever holds copies of its descriptors. The end of the control
-    pipe sees a parent that became another program by exec.
+    The pidfd sees the parent's end however it comes and whoever holds copies of its descriptors. The receiver's end of
+    file sees a parent that became another program by exec.
     """
     poller = select.poll()
-    poller.register(control.fileno(), select.POLLIN)
+    poller.register(receiver.fileno(), select.POLLIN)
     timeout_ms: int | None = None
     try:
         pidfd = os.pidfd_open(parent_pid)
@@ -120,11 +122,9 @@ def _watch(parent_pid: int, control: connection.Connection, orders: SimpleQueue[
             if fd == pidfd:
                 os._exit(0)
             try:
-                orders.put(decode_control(control.recv_bytes()))
+                orders.put(receiver.receive())
             except (EOFError, OSError):
                 os._exit(0)
-            except ValueError:
-                continue  # an order that can't be read is no order
     os._exit(0)
 
 

@@ -7,15 +7,15 @@ import select
 import sys
 import time
 
+from metrana import report
 from metrana.system import devices
-from metrana.system.channel import encode_control
+from metrana.system.channel import OrderSender
 from metrana.system.hints import find_hint
 from metrana.threads import Worker, original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
     from typing import Any
 
 HINT_PERIOD_SECS = 5.0
@@ -31,12 +31,12 @@ class Drain:
     def __init__(
         self,
         queue: Any,
-        control: Connection,
+        orders: OrderSender,
         on_message: Callable[[str, Any], None],
         on_end: Callable[[], None],
     ) -> None:
         self._queue = queue
-        self._control = control
+        self._orders = orders
         self._on_message = on_message
         self._on_end = on_end
         self._sent = find_knowledge(own_thread=True)
@@ -62,17 +62,23 @@ class Drain:
             while True:
                 if poller.poll(HINT_PERIOD_SECS * 1000):
                     kind, content = self._queue.get()
-                    self._on_message(kind, content)
+                    self._deliver(kind, content)
                 if time.monotonic() >= next_look:
                     self._send_knowledge()
                     next_look = time.monotonic() + HINT_PERIOD_SECS
         except (EOFError, OSError):
             pass  # the child is gone
-        except Exception:  # a message that can't be unpickled or delivered ends capture, not the training
+        except Exception:  # a message that can't be unpickled ends capture, not the training
             pass
         finally:
             self._queue._reader.close()
             self._on_end()
+
+    def _deliver(self, kind: str, content: Any) -> None:
+        try:
+            self._on_message(kind, content)
+        except Exception as error:  # the receiver is anybody's code: its fault costs the message and is told
+            report.warn(f"what takes the samples of the hardware raised {type(error).__name__}: {error}")
 
     def _send_knowledge(self) -> None:
         knowledge = find_knowledge(own_thread=False)
@@ -83,11 +89,8 @@ class Drain:
             knowledge["environ"] = self._sent["environ"]
         if knowledge == self._sent:
             return
-        try:
-            self._control.send_bytes(encode_control(knowledge))
-        except (OSError, ValueError):
-            return  # a full pipe or a child on its way out: the next turn tries again
-        self._sent = knowledge
+        if self._orders.send(knowledge):  # else the next turn tries again
+            self._sent = knowledge
 
 
 def find_knowledge(own_thread: bool) -> dict[str, Any]:

@@ -33,8 +33,13 @@ def _find_folders() -> list[str]:
         folder = _find_folder(name)
         if folder and folder not in folders:
             folders.append(folder)
-    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    own = own_folder()
     return folders if own in folders else [*folders, own]
+
+
+def own_folder() -> str:
+    """The folder, or the zip, that this metrana was imported from."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def _find_folder(name: str) -> str | None:

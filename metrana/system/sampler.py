@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from metrana.errors import ReadFailed, Unavailable
-from metrana.model import Batch, Labels, Sample, Scope, labels_of
+from metrana.model import Batch, Labels, Point, Sample, Scope, labels_of
 from metrana.system.collectors import COLLECTORS, Collector, DeviceCollector
 from metrana.system.devices import Hint
 from metrana.system.health import Health, describe_error
@@ -17,6 +17,8 @@ from metrana.system.host import Host
 
 CAPTURE_ATTRIBUTE = "system/capture/"
 OK = "ok"
+STARTING = "not started yet"
+SLOW_TO_START = ("gpu",)  # a driver may take half a minute to wake its cards, or hang
 _TICK = "sampling of the hardware"
 
 
@@ -48,11 +50,9 @@ class Sampler:
         self._process_labels = labels_of({"host": host.hostname, "pid": str(host.pid)})
         self._label_sets: dict[Labels, Labels] = {(): self._node_labels}
         self._names = [name for name, _ in collectors]
-        self._collectors: list[Collector] = []
-        for name, class_path in collectors:
-            collector = self._health.attempt(name, partial(self._build, class_path))
-            if collector is not None:
-                self._collectors.append(collector)
+        self._slow = [row for row in collectors if row[0] in SLOW_TO_START]
+        self._knowledge: tuple[dict[str, str], Hint | None] | None = None
+        self._collectors = self._build([row for row in collectors if row not in self._slow])
 
     def run(self, wait: Callable[[float], bool]) -> str | None:
         """Tick on the grid start + n x interval until ``wait(until)``, a time of ``host.monotonic``, says to stop.
@@ -61,18 +61,21 @@ class Sampler:
         tick follows the stop, so that a run shorter than an interval has two. Returns None after it, or why capture has
         ended before.
         """
-        self._emit_attributes(self._start_attributes())
+        self._emit_attributes({"system/platform": platform.platform(), "system/arbitration_mode": "none"})
         start = self._host.monotonic()
         point = 0
-        while self._attempt_tick():
+        self._start_slow(self._attempt_tick(), start + self._interval_secs)
+        while self._is_alive():
             point = max(point + 1, math.ceil((self._host.monotonic() - start) / self._interval_secs))
-            if wait(start + point * self._interval_secs):
-                self._attempt_tick()
+            is_over = wait(start + point * self._interval_secs)
+            self._attempt_tick()
+            if is_over:
                 return None
         return self._health.dropped(_TICK) or "nothing is left that can be read"
 
     def update(self, environ: dict[str, str], hint: Hint | None) -> None:
         """Hand on what the training process has learned of its devices since."""
+        self._knowledge = environ, hint
         for collector in self._collectors:
             if isinstance(collector, DeviceCollector):
                 collector.update(environ, hint)
@@ -81,13 +84,7 @@ class Sampler:
     def tick(self) -> Batch:
         """One pass over the collectors. Raises ReadFailed where every one of them failed."""
         timestamp = self._host.time()
-        points = []
-        answered = False
-        for collector in self._collectors:
-            samples = self._health.attempt(collector.name, collector.collect)
-            if samples is not None:
-                answered = True
-                points += [self._point(sample) for sample in samples]
+        points, answered = self._collect(self._collectors)
         self._emit_status()
         alive = [c for c in self._collectors if self._health.dropped(c.name) is None]
         if alive and not answered:
@@ -96,16 +93,50 @@ class Sampler:
         self._step += 1
         return batch
 
-    def _attempt_tick(self) -> bool:
-        """False once capture has ended: five ticks failed in a row, or nothing is left to read."""
+    def _attempt_tick(self) -> Batch | None:
         batch = self._health.attempt(_TICK, self.tick)
         if batch is not None and batch.points:
             self._emit_batch(batch)
+        return batch
+
+    def _is_alive(self) -> bool:
+        """False once capture has ended: five ticks failed in a row, or nothing is left to read."""
         if self._health.dropped(_TICK) is not None:
             return False
         return any(self._health.dropped(collector.name) is None for collector in self._collectors)
 
-    def _build(self, class_path: str) -> Collector:
+    def _start_slow(self, first: Batch | None, until: float) -> None:
+        """Build what may take long or never come back, now that the others' first samples and the reasons are out.
+
+        Its own first samples belong to the first tick, unless the next one is due before they can be had.
+        """
+        slow = self._build(self._slow)
+        self._slow = []
+        self._collectors += slow
+        if self._knowledge is not None:
+            self.update(*self._knowledge)
+        if slow and first is not None and self._host.monotonic() < until:
+            points, _ = self._collect(slow)
+            if points:
+                self._emit_batch(Batch(first.timestamp, first.step, points))
+        self._emit_status()
+
+    def _collect(self, collectors: list[Collector]) -> tuple[list[Point], bool]:
+        """The points of some collectors, and whether any of them answered."""
+        points: list[Point] = []
+        answered = False
+        for collector in collectors:
+            samples = self._health.attempt(collector.name, collector.collect)
+            if samples is not None:
+                answered = True
+                points += [self._point(sample) for sample in samples]
+        return points, answered
+
+    def _build(self, rows: list[tuple[str, str]]) -> list[Collector]:
+        built = (self._health.attempt(name, partial(self._build_one, class_path)) for name, class_path in rows)
+        return [collector for collector in built if collector is not None]
+
+    def _build_one(self, class_path: str) -> Collector:
         module, _, name = class_path.partition(":")
         try:
             collector: Collector = getattr(importlib.import_module(module), name)(self._host, self._health)
@@ -125,9 +156,6 @@ class Sampler:
             labels = self._label_sets[sample.labels] = tuple(sorted(self._node_labels + sample.labels))
         return (sample.metric.name, labels, sample.value)
 
-    def _start_attributes(self) -> dict[str, object]:
-        return {"system/platform": platform.platform(), "system/arbitration_mode": "none"}
-
     def _emit_status(self) -> None:
         """``system/capture/<collector>``: ok, or why its chart is missing, and with it the collector's own facts."""
         found: dict[str, object] = {}
@@ -135,7 +163,9 @@ class Sampler:
         for name in self._names:
             collector = alive.get(name)
             status = self._health.dropped(name)
-            if status is None:
+            if status is None and collector is None:
+                status = STARTING
+            elif status is None:
                 status = (collector.reason() if isinstance(collector, DeviceCollector) else None) or OK
             if self._status.get(name) != status:
                 self._status[name] = status

@@ -17,6 +17,7 @@ import signal
 import sys
 from multiprocessing import context, popen_fork, process, reduction
 
+from metrana.system.packages import own_folder
 from metrana.threads import original, sleep
 
 TYPE_CHECKING = False
@@ -47,7 +48,10 @@ for fd in os.listdir('/proc/self/fd'):
     if int(fd) > 2 and int(fd) not in {keep!r}:
         try: os.close(int(fd))
         except OSError: pass
-sys.path[:] = [p for p in sys.path if p] + {folders!r}
+own = [p for p in sys.path if p]
+sys.path[:] = own + {package_folder!r}
+import metrana
+sys.path[:] = own + {folders!r}
 from multiprocessing.spawn import spawn_main
 spawn_main(tracker_fd=None, pipe_handle={start_fd})
 """
@@ -208,7 +212,10 @@ def find_interpreter() -> str:
 
 def _posix_spawn(start_fd: int, queue_fds: list[int], folders: list[str]) -> int:
     keep = [*queue_fds, start_fd]
-    program = _CHILD_PROGRAM.format(name=NAME, keep=keep, folders=folders, start_fd=start_fd)
+    # metrana itself is this one, also where another release of it lies beside the packages that the child needs.
+    program = _CHILD_PROGRAM.format(
+        name=NAME, keep=keep, folders=folders, package_folder=[own_folder()], start_fd=start_fd
+    )
     # -I can't be where the standard library is found through PYTHONHOME; the program drops '' from the path itself.
     flags = ["-s", "-S", "-B"] if "PYTHONHOME" in os.environ else ["-I", "-S", "-B"]
     command = [find_interpreter(), *flags, "-c", program, "--multiprocessing-fork"]

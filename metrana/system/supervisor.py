@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import weakref
 from multiprocessing import context
 
 from metrana.imports import StdlibFirst
-from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, Entry, NullContext, encode_control
+from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, Entry, NullContext, OrderSender
 from metrana.system.drain import Drain
 from metrana.system.packages import find_folders
 from metrana.system.spawn import NAME, TERMINATE, ChildProcess, StandardDescriptors
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 STOP_SECS = 2.0
 # Of those: for the last tick and an orderly exit, after terminating, after killing. Then the child is abandoned.
-_ORDERLY_SHARE, _TERMINATE_SHARE, _KILL_SHARE = 0.75, 0.1, 0.15
+_ORDERLY_SHARE, _TERMINATE_SHARE, _KILL_SHARE = 0.7, 0.05, 0.1
 
 # Never reached, since the child bounds its own buffer. A size of 0 would have the queue import more, and late.
 _QUEUE_SIZE = 2**31 - 1
@@ -65,17 +64,15 @@ class Supervisor:
         """Launch the child and its drain. Raises CannotLaunch, OSError, RuntimeError; then nothing is left behind."""
         # Not when metrana is imported: these are a third of all that it imports, and runs without capture need neither.
         with StdlibFirst():
-            from multiprocessing import connection, queues
+            from multiprocessing import queues
         with StandardDescriptors():
             self._queue = queues.Queue(_QUEUE_SIZE, ctx=NullContext())
             try:
-                orders, self._control = connection.Pipe(duplex=False)
+                self._orders = OrderSender()
             except OSError:
                 self._close_queue()
                 raise
-        # A child that stopped reading must not make anybody here wait.
-        os.set_blocking(self._control.fileno(), False)
-        self._drain = Drain(self._queue, self._control, self._take, self._end)
+        self._drain = Drain(self._queue, self._orders, self._take, self._end)
         options = {
             "pid": os.getpid(),
             "interval_secs": self._interval_secs,
@@ -84,7 +81,9 @@ class Supervisor:
         }
         try:
             process_object = context.SpawnProcess(
-                target=Entry("metrana.system.child", "main"), args=(self._queue, orders, options), name=NAME
+                target=Entry("metrana.system.child", "main"),
+                args=(self._queue, self._orders.receiver(), options),
+                name=NAME,
             )
             self._child = ChildProcess(process_object, find_folders())
             self._queue._writer.close()  # a dead child then means the end of the queue, also in mid-message
@@ -95,10 +94,9 @@ class Supervisor:
                 self._child.wait(STOP_SECS)
                 self._child.close()
             self._close_queue()
-            self._control.close()
+            self._orders.close()
             raise
-        finally:
-            orders.close()
+        self._orders.close_receiver()
         _alive.add(self)
 
     def stop(self, timeout_secs: float = STOP_SECS) -> None:
@@ -110,25 +108,29 @@ class Supervisor:
         self._is_stopping = True
         _alive.discard(self)
         try:
-            self._control.send_bytes(encode_control({STOP: True}))
-        except OSError:
-            pass  # gone, or deaf: the next steps are for it
-        deadline = time.monotonic() + timeout_secs
+            self._stop(child, timeout_secs)
+        except BaseException:
+            child.send_signal(signal.SIGKILL)  # an interrupt ends the patience, too
+            raise
+        finally:
+            child.close()
+            self._orders.close()
+
+    def _stop(self, child: ChildProcess, timeout_secs: float) -> None:
+        self._orders.send({STOP: True})
         is_drained = self._drain.join(timeout_secs * _ORDERLY_SHARE)
         for signal_number, share in ((TERMINATE, _TERMINATE_SHARE), (signal.SIGKILL, _KILL_SHARE)):
             # A child that has closed its queue needs a moment to exit.
             if is_drained and child.wait(timeout_secs * share):
-                break
+                return
             child.send_signal(signal_number)
             is_drained = self._drain.join(timeout_secs * share)
-        child.wait(max(0.0, min(timeout_secs * _KILL_SHARE, deadline - time.monotonic())))
-        child.close()
-        self._control.close()
+        child.wait(timeout_secs * _KILL_SHARE)
 
     def forget(self) -> None:
         """In a forked copy of the training process: drop what belongs to the original."""
         self._close_queue()
-        self._control.close()
+        self._orders.close()
         if self._child is not None:
             self._child.close()
         self._child = None

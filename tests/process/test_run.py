@@ -386,14 +386,20 @@ def test_a_full_disk_loses_nothing_that_fits_later(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
         for i in range(1000):
             metrana.log("loss", float(i))
-            if i % 50 == 0: metrana.flush()
+            if i % 50 == 0:
+                try:
+                    metrana.flush()
+                except metrana.StoreError as error:
+                    refused = error
+        print(refused)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         """,
     )
     process = script.start(environ=OFF)
-    _, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=60)
     assert 1 == len(err.splitlines()), err
     assert "the store can't be written" in err
+    assert "the store can't be written" in out
     run = script.stored()
     assert [float(i) for i in range(1000)] == values_of(run, "loss")
     assert 1 >= run.skipped_lines

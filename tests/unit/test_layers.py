@@ -19,6 +19,7 @@ ROWS = {
     "metrana.imports": 0,
     "metrana.report": 0,
     "metrana.threads": 0,
+    "metrana.procstat": 0,
     "metrana.values": 1,
     "metrana.settings": 1,
     "metrana.identity": 1,

@@ -92,8 +92,8 @@ class Cgroup:
             host = None
         limit, position = self._find_memory_limit(controller)
         if limit is not None and (host is None or limit <= host.total_bytes):
-            # Where the level shows its limit but hides its usage, the next one inside answers.
-            for level in controller.levels[position::-1]:
+            # Where the level shows its limit but hides its usage, the next one inside answers, else one further out.
+            for level in (*controller.levels[position::-1], *controller.levels[position + 1 :]):
                 used = self._read_working_set(controller.version, level.folder)
                 if used is not None:
                     return MemoryReading(limit, controller.levels[position].folder, used)

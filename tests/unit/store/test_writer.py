@@ -11,15 +11,13 @@ import pytest
 from metrana.identity import Identity
 from metrana.store.catalog import find_runs
 from metrana.store.reader import read_run
-from metrana.store.writer import Writer, is_rank_over, read_pid_start
+from metrana.store.writer import Writer, WriterProcess
 
 IDENTITY = Identity("acme", "research", "llm", "train", "launch")
 
 
-def make_writer(store: Path, rank: int | None = None, pid: int | None = None, segment_bytes: int = 1 << 20) -> Writer:
-    return Writer(
-        str(store), IDENTITY, os.uname().nodename, os.getpid() if pid is None else pid, 1, rank, segment_bytes
-    )
+def make_writer(store: Path, segment_bytes: int = 1 << 20) -> Writer:
+    return Writer(str(store), IDENTITY, WriterProcess(os.uname().nodename), segment_bytes)
 
 
 def test_points_of_one_tick_share_a_line(tmp_path: Path) -> None:
@@ -94,21 +92,10 @@ def test_a_short_write_tears_at_most_one_line(tmp_path: Path, limit: int) -> Non
     assert [0.0, 1.0, 2.0, 3.0, 4.0] == list(read_run(info).series["loss", ()].values)
 
 
-def test_a_rank_is_over_when_its_process_is_gone(tmp_path: Path) -> None:
-    """One that still writes isn't, nor is a rank that never was."""
-    writer = make_writer(tmp_path, rank=3)
-    writer.open(0.0)
-    gone = make_writer(tmp_path, rank=5, pid=2**22 + 1)
-    gone._head["writer"] = {**gone._head["writer"], "pid_start": 5}  # type: ignore[dict-item]
-    gone.open(0.0)
-    for each in (writer, gone):
-        each.close()
-    (Path(writer.run_path) / "junk").mkdir()
-    assert [False, True, False] == [is_rank_over(writer.run_path, rank) for rank in (3, 5, 7)]
-    assert not is_rank_over(str(tmp_path / "nowhere"), 3)
-
-
-def test_the_start_of_a_process_tells_it_from_a_later_one() -> None:
-    """Clock ticks since boot; None for a process that isn't there."""
-    assert read_pid_start(os.getpid()) == read_pid_start(os.getpid())
-    assert read_pid_start(2**22 + 1) is None
+def test_a_store_of_its_own_is_hidden_from_git_as_a_whole(tmp_path: Path) -> None:
+    """A folder that was there before may be somebody's project: only what's metrana's in it is hidden."""
+    make_writer(tmp_path / "store").open(0.0)
+    assert "*\n" == (tmp_path / "store" / ".gitignore").read_text()
+    make_writer(tmp_path).open(0.0)
+    assert not (tmp_path / ".gitignore").exists()
+    assert "*\n" == (tmp_path / "acme" / ".gitignore").read_text()

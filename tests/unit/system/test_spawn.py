@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from metrana.system import packages
-from metrana.system.channel import Entry, NullContext, NullLock, decode_control, encode_control
+from metrana.system.channel import Entry, NullContext, NullLock, OrderReceiver, OrderSender
 from metrana.system.spawn import BLOCKED_SIGNALS, TERMINATE, CannotLaunch, find_interpreter
 
 
@@ -51,12 +51,34 @@ def test_terminating_gets_through_what_is_blocked() -> None:
     assert TERMINATE not in BLOCKED_SIGNALS
 
 
-def test_a_control_message_comes_through_and_is_written_in_one_piece() -> None:
-    """A longer one could block the training process, or be torn."""
-    assert {"stop": True} == decode_control(encode_control({"stop": True}))
-    assert {} == decode_control(b"[1]")
-    with pytest.raises(ValueError, match="control message"):
-        encode_control({"environ": {"CUDA_VISIBLE_DEVICES": "x" * 5000}})
+def test_orders_come_through_whole_or_not_at_all() -> None:
+    """Sending never waits and never raises, also where nobody reads any more."""
+    sender = OrderSender()
+    receiver = sender.receiver()
+    assert sender.send({"stop": True})
+    assert {"stop": True} == receiver.receive()
+    order = {"environ": {"CUDA_VISIBLE_DEVICES": "0," * 4000}}
+    taken = 0
+    while sender.send(order) and taken < 10_000:
+        taken += 1
+    assert 0 < taken < 10_000
+    assert [order] * taken == [receiver.receive() for _ in range(taken)]
+    sender.close_receiver()
+    assert not sender.send({"stop": True})
+    sender.close()
+
+
+def test_the_end_of_the_training_process_is_an_end_of_file() -> None:
+    """What the child waits for beside its orders; an order that can't be read is none."""
+    sender = OrderSender()
+    receiver = OrderReceiver(os.dup(sender.receiver().fileno()))
+    sender._socket.send(b"[1]")
+    sender._socket.send(b"{")
+    sender.close()
+    assert [{}, {}] == [receiver.receive(), receiver.receive()]
+    with pytest.raises(EOFError):
+        receiver.receive()
+    os.close(receiver.fileno())
 
 
 def test_locks_and_entries_are_sent_by_name() -> None:

@@ -285,7 +285,8 @@ def test_package_of_2019(tmp_path: Path) -> None:
 
 def test_before_start_nothing_is_loaded() -> None:
     """The library is loaded by start(), not by importing the module."""
-    source = Nvml(Host(environ={}))
-    assert not source.started
-    assert () == source.devices()
-    assert "pynvml" not in sys.modules
+    code = (
+        "import json, sys\nfrom metrana.system.host import Host\nfrom metrana.system.sources.nvml import Nvml\n"
+        "source = Nvml(Host(environ={}))\nprint(json.dumps([source.started, 'pynvml' in sys.modules]))"
+    )
+    assert [False, False] == run_python(code, {"PYTHONPATH": ROOT})

@@ -1,0 +1,52 @@
+"""Whether a run that was found under a launcher's id is this launch's, or that of another one before it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from metrana.procstat import read_start_ticks
+from metrana.store.layout import escape_name, segment_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from metrana.store.writer import WriterProcess
+
+
+def is_another_launch(run_path: str, process: WriterProcess) -> bool:
+    """Whether the processes of this host that wrote into a run belong to an earlier launch than ``process``.
+
+    They do where one had the rank of this process and is gone, and where all are gone and none was started by the
+    process that started this one. Other hosts' writers aren't asked: nobody here can see whether they live.
+    """
+    heads = _read_heads(run_path, process.host)
+    for head in heads:
+        if (head.get("rank"), head.get("local_rank")) == (process.rank, process.local_rank) and _is_gone(head):
+            return True
+    has_common_launcher = any(process.launcher in (head.get("launcher"), None) for head in heads)
+    return bool(heads) and not has_common_launcher and all(_is_gone(head) for head in heads)
+
+
+def _read_heads(run_path: str, host: str) -> list[dict[str, Any]]:
+    """What this host's writers tell of themselves, forked copies left out. Unreadable folders say nothing."""
+    try:
+        folders = [name for name in os.listdir(run_path) if name.startswith(f"{escape_name(host)}-")]
+    except OSError:
+        return []
+    heads = []
+    for folder in folders:
+        try:
+            with open(os.path.join(run_path, folder, segment_file(1)), "rb") as file:
+                head = json.loads(file.readline())["writer"]
+            if head["host"] == host and not head.get("forked"):
+                heads.append(head)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return heads
+
+
+def _is_gone(head: dict[str, Any]) -> bool:
+    pid = head.get("pid")
+    return not isinstance(pid, int) or read_start_ticks(pid) != head.get("pid_start")
