@@ -252,3 +252,14 @@ def test_a_driver_without_nvidia_ml_py_is_one_line_with_the_way_out(tmp_path: Pa
     run = script.stored()
     assert "nvidia-ml-py not installed: pip install 'metrana[system]'" == run.attributes["system/capture/gpu"]
     assert "ok" == run.attributes["system/capture/memory"]
+
+
+def test_a_driver_that_is_slow_to_start_holds_up_no_other_chart(tmp_path: Path) -> None:
+    """The first samples of the host, and the reason for the missing ones, are there before it answers."""
+    node = Node(tmp_path, cards=2)
+    node.sections["calls"] = {"nvmlDeviceGetHandleByIndex_v2": "hang"}
+    run = node.train(1)
+    assert [] == list(gpu_series(run))
+    assert any(name == "system/memory/used_bytes" for name, _ in run.series)
+    assert "not started yet" == run.attributes["system/capture/gpu"]
+    assert "closed" == run.info.status

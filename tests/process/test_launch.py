@@ -533,3 +533,49 @@ def test_a_run_of_many_ranks_has_every_process_in_it(tmp_path: Path) -> None:
     run = script.stored()
     assert 4 == len(run.info.writers)
     assert [0.0, 1.0, 2.0, 3.0] == sorted(values_of(run, "loss"))
+
+
+def test_the_child_runs_the_same_metrana_as_its_parent(tmp_path: Path) -> None:
+    """Another release that lies beside psutil isn't taken."""
+    site = tmp_path / "site"
+    for name in ("psutil", "portalocker"):
+        shutil.copytree(Path(__import__(name).__file__ or "").parent, site / name)
+    (site / "metrana").mkdir()
+    (site / "metrana" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    script = Script(tmp_path, BODY + "train()\n")
+    path = os.pathsep.join([PACKAGES, str(site)])
+    check(script, script.run(sys.executable, "-S", str(script.path), environ={"PYTHONPATH": path}))
+
+
+def test_a_monitor_without_a_run_reports_through_its_callbacks(tmp_path: Path) -> None:
+    """Started twice it's one child; a callback that raises costs its batch and is told; it can be started again."""
+    script = Script(
+        tmp_path,
+        """
+        import os, threading
+        from metrana.system import SystemMonitor
+        seen, attributes, enough = [], {}, threading.Event()
+        def take(batch):
+            seen.append(batch)
+            if len(seen) == 1: raise ValueError("not now")
+            if len(seen) >= 3: enough.set()
+        monitor = SystemMonitor(on_batch=take, on_attributes=attributes.update, interval_secs=1.0)
+        for _ in range(2):
+            monitor.start()
+            monitor.start()
+            assert enough.wait(30)
+            monitor.stop()
+            monitor.stop()
+            seen.append(None); seen.append(None); enough.clear()
+        print(attributes["system/capture/cpu"], "system/capture" in attributes)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            print("no child")
+        """,
+    )
+    process = script.start()
+    out, err = process.communicate(timeout=60)
+    assert "ok False\nno child\n" == out
+    assert 1 == len(err.splitlines())
+    assert "ValueError: not now" in err

@@ -512,3 +512,251 @@ def test_restarted_workers_of_torchrun_go_on_in_their_run(tmp_path: Path) -> Non
     script.run(environ={**launch, "TORCHELASTIC_RESTART_COUNT": "0"})
     script.run(environ={**launch, "TORCHELASTIC_RESTART_COUNT": "1"})
     assert [2, 1] == [len(info.writers) for info in script.infos()]
+
+
+def test_a_signal_handler_may_close_the_run_at_any_moment(tmp_path: Path) -> None:
+    """Also while its own thread is inside flush(), as a pre-emption's SIGTERM finds it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, signal, sys, threading
+        run = metrana.init(run_name="r")
+        def end(*_):
+            metrana.flush(); metrana.close(); print("closed", flush=True); os._exit(0)
+        signal.signal(signal.SIGTERM, end)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        step = 0
+        while True:
+            metrana.log("loss", float(step)); step += 1
+            metrana.flush()
+        """,
+    )
+    assert "closed" in script.run(environ=OFF)
+    assert "closed" == script.stored().info.status
+
+
+def test_a_dead_child_and_a_default_sigpipe_do_not_end_the_training(tmp_path: Path) -> None:
+    """Scripts that set SIGPIPE back are common."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, signal, time
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        metrana.init(run_name="r"); metrana.log("loss", 1.0)
+        children = [int(p) for p in os.listdir("/proc") if p.isdigit()
+                    and open(f"/proc/{p}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())]
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            while os.path.exists(f"/proc/{child}"): time.sleep(0.01)
+        metrana.close()
+        print("here")
+        """,
+    )
+    assert "here" in script.run()
+    assert "closed" == script.stored().info.status
+
+
+def test_an_interrupt_of_close_loses_nothing(tmp_path: Path) -> None:
+    """Ctrl-C while close() waits for the child: the exit finishes what it began."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, signal, time, threading
+        run = metrana.init(run_name="r")
+        for i in range(1000): metrana.log("loss", float(i))
+        children = [int(p) for p in os.listdir("/proc") if p.isdigit()
+                    and open(f"/proc/{p}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())]
+        for child in children: os.kill(child, signal.SIGSTOP)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            metrana.close()
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+    )
+    assert "interrupted" in script.run()
+    run = script.stored()
+    assert (1000, "closed") == (len(values_of(run, "loss")), run.info.status)
+
+
+def test_a_closed_run_takes_nothing_from_threads_that_were_logging(tmp_path: Path) -> None:
+    """They get the error, and not silence."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, sys, threading
+        sys.setswitchinterval(1e-6)
+        run = metrana.init(run_name="r")
+        results = []
+        def work(n):
+            i = 0
+            try:
+                while True:
+                    run.log(f"m{n}.{i}", 1.0); i += 1
+            except metrana.NoRunError:
+                results.append(n)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads: thread.start()
+        run.flush()
+        run.close()
+        for thread in threads: thread.join(20)
+        print(sorted(results))
+        """,
+    )
+    assert "[0, 1, 2, 3]" in script.run(environ=OFF)
+
+
+def test_an_attribute_that_json_cannot_hold_costs_nothing_else(tmp_path: Path) -> None:
+    """A number of five thousand digits, a thing that contains itself, one that can't be shown."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        class Mute:
+            def __str__(self): raise RuntimeError
+            __repr__ = __str__
+        loop = {}; loop["self"] = loop
+        metrana.init(run_name="r", config={"big": 10**5000, "loop": loop, "mute": Mute()})
+        metrana.log_attributes({"big": 10**5000, "loop": loop, "mute": Mute()})
+        metrana.log("loss", 1.0)
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    assert [1.0] == values_of(run, "loss")
+    assert hex(10**5000) == run.attributes["big"]
+    assert "<Mute>" == run.attributes["mute"]
+
+
+def test_three_runs_in_a_row_are_three_runs(tmp_path: Path) -> None:
+    """The id that a run publishes for its children is none of the next run's."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        for name in ("a", "b", "a"):
+            metrana.init(run_name=name); metrana.log("loss", 1.0)
+        """,
+    )
+    script.run(environ=OFF, stderr=None)
+    assert ["a", "b", "a"] == [info.run_name for info in script.infos()]
+
+
+def test_threads_that_open_the_same_run_share_it(tmp_path: Path) -> None:
+    """One run, one child, whoever comes first."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, threading
+        runs = []
+        threads = [threading.Thread(target=lambda: runs.append(metrana.init(run_name="r"))) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(set(map(id, runs))))
+        """,
+    )
+    assert "1\n" == script.run()
+    assert 1 == len(script.stored().info.writers)
+
+
+def test_the_same_names_in_another_folder_are_another_run(tmp_path: Path) -> None:
+    """dir= is heeded, and the change is said."""
+    script = Script(
+        tmp_path,
+        f"""
+        import metrana
+        metrana.init(run_name="r"); metrana.log("loss", 1.0)
+        metrana.init(run_name="r", dir={str(tmp_path / "other")!r}); metrana.log("loss", 2.0)
+        """,
+    )
+    script.run(environ=OFF, stderr=None)
+    assert [1.0] == values_of(script.stored(), "loss")
+    script.store = tmp_path / "other"
+    assert [2.0] == values_of(script.stored(), "loss")
+
+
+@pytest.mark.parametrize("bad", ["a\\0b", "\\ud800"])
+def test_an_orchestration_id_that_no_environment_holds_is_one_clear_error(tmp_path: Path, bad: str) -> None:
+    """Before anything was opened."""
+    script = Script(
+        tmp_path,
+        f"""
+        import metrana
+        try:
+            metrana.init(orchestration_id="{bad}")
+        except metrana.SettingError as error:
+            print("orchestration_id=" in str(error))
+        """,
+    )
+    assert "True" in script.run(environ=OFF)
+    assert not script.store.exists()
+
+
+def test_resuming_a_crashed_run_mends_its_status(tmp_path: Path) -> None:
+    """What counts is how the last launch ended."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, sys
+        metrana.init(run_name="r", resume=True); metrana.log("loss", 1.0); metrana.flush()
+        if sys.argv[1:] == ["crash"]: os._exit(1)
+        """,
+    )
+    script.run(sys.executable, str(script.path), "crash", environ=OFF, code=1)
+    assert "ended without a close" == script.stored().info.status
+    script.run(environ=OFF)
+    assert "closed" == script.stored().info.status
+
+
+def test_a_killed_worker_does_not_make_a_closed_run_a_crashed_one(tmp_path: Path) -> None:
+    """A pool just kills its forked workers."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, multiprocessing, warnings
+        warnings.simplefilter("ignore")
+        metrana.init(run_name="r"); metrana.log("loss", 1.0)
+        def work(i):
+            metrana.log("worker", float(i)); metrana.flush()
+        with multiprocessing.get_context("fork").Pool(2) as pool: pool.map(work, range(4))
+        """,
+    )
+    script.run(environ=OFF)
+    assert "closed" == script.stored().info.status
+
+
+def test_a_script_that_exits_in_the_context_has_closed_its_run(tmp_path: Path) -> None:
+    """sys.exit() is an end that it chose."""
+    script = Script(tmp_path, "import metrana, sys\nwith metrana.init(run_name='r'): sys.exit(0)\n")
+    script.run(environ=OFF)
+    assert "closed" == script.stored().info.status
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+def test_a_run_of_another_container_is_running_while_it_writes(tmp_path: Path) -> None:
+    """Its pid means nothing here, although the host's name is the same."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, sys, time
+        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
+        print("up", flush=True)
+        sys.stdin.read()
+        """,
+    )
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pid namespace can be made here")
+    process = subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, str(script.path)],
+        env=script.environment(OFF),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert "up\n" == process.stdout.readline()
+        assert "running" == script.stored().info.status
+    finally:
+        process.kill()
+        process.communicate()

@@ -89,13 +89,13 @@ def test_an_error_survives_a_broken_repr() -> None:
         values.to_number("loss", Broken())
 
 
-@pytest.mark.parametrize(("step", "expected"), [(0, 0), (7, 7), (Scalar(9), 9), (2**63 - 1, 2**63 - 1)])
+@pytest.mark.parametrize(("step", "expected"), [(0, 0), (7, 7), (Scalar(9), 9), (2**62, 2**62)])
 def test_whole_numbers_are_steps(step: object, expected: int) -> None:
     """Also those of other libraries."""
     assert expected == values.to_step("loss", step)
 
 
-@pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**63, Scalar(1.5)])
+@pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**62 + 1, Scalar(1.5)])
 def test_other_things_are_no_steps(step: object) -> None:
     """The error names metric and step."""
     with pytest.raises(MetricError, match="'loss'.*step="):

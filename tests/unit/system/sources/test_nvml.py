@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from metrana.errors import ReadFailed, Unavailable
-from metrana.system.host import Host
-from metrana.system.sources.nvml import LIBRARY, CardFailed, DriverFailed, Nvml, sort_code
+from metrana.system.sources.nvml import LIBRARY, CardFailed, DriverFailed, sort_code
 from tests.fake_driver import NEW, OLD, FakeDriver, run_python
 
 START = """
