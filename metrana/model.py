@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import enum
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 Labels = tuple[tuple[str, str], ...]
 """The label set of a series: (key, value) pairs sorted by key."""
 
@@ -72,20 +68,29 @@ class Sample:
 
 
 class Batch:
-    """The points of one tick. ``timestamp`` is in seconds since the epoch and holds for all of them."""
+    """The points of one tick. ``timestamp`` is in seconds since the epoch and holds for all of them.
 
-    __slots__ = ("timestamp", "step", "points")
+    ``series`` names them, (metric name, labels) each, and ``values`` has their values in the same order. Batches with
+    the same series share one tuple of them.
+    """
 
-    def __init__(self, timestamp: float, step: int, points: list[Point]) -> None:
+    __slots__ = ("timestamp", "step", "series", "values")
+
+    def __init__(
+        self, timestamp: float, step: int, series: tuple[tuple[str, Labels], ...], values: tuple[float, ...]
+    ) -> None:
         self.timestamp = timestamp
         self.step = step
-        self.points = points
+        self.series = series
+        self.values = values
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Batch, (self.timestamp, self.step, self.points))
+    @property
+    def points(self) -> list[Point]:
+        """Each point as (metric name, labels, value); labels are (key, value) pairs sorted by key."""
+        return [(name, labels, value) for (name, labels), value in zip(self.series, self.values, strict=True)]
 
     def __repr__(self) -> str:
-        return f"Batch({self.timestamp!r}, {self.step!r}, {len(self.points)} points)"
+        return f"Batch({self.timestamp!r}, {self.step!r}, {len(self.values)} points)"
 
 
 def labels_of(mapping: dict[str, str]) -> Labels:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from metrana.identity import Identity
-    from metrana.model import Batch, Labels
+    from metrana.model import Labels
     from metrana.store.writer import SeriesKey
 
 CLOSED, FAILED = "closed", "failed"
@@ -160,7 +160,7 @@ class Run:
         """Start charting the hardware into this run. Never raises an Exception."""
         self._check_open()
         self._monitor = SystemMonitor(
-            on_batch=self._take_batch,
+            on_batch=self._spool.put_batch,
             on_attributes=self._spool.put_attributes,
             interval_secs=interval_secs,
             first_step=first_step,
@@ -224,10 +224,6 @@ class Run:
     def _counter(self, series: SeriesKey) -> Callable[[], int]:
         # setdefault is atomic: two threads with a series' first point share one counter.
         return self._counters.get(series) or self._counters.setdefault(series, count().__next__)
-
-    def _take_batch(self, batch: Batch) -> None:
-        at, step = batch.timestamp, batch.step
-        self._spool.put_in_background([(at, step, (name, labels), value) for name, labels, value in batch.points])
 
     def _extend(self, entries: list[tuple[float, int, SeriesKey, float]]) -> None:
         self._spool.entries.extend(entries)  # in one piece, so that the points of a tick stay neighbours

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from metrana.model import Batch
     from metrana.store.writer import Entry
 
 DELAY_SECS = 0.5  # how long a point may wait for others to be written with
@@ -45,7 +46,7 @@ class Spool:
 
     ``append`` is the deque's own: atomic, no lock, no wait. Call ``wake()`` after it while ``is_awake`` is False.
 
-    Only background threads write: the spool's own, and through ``put_in_background`` the drain's. Whoever calls
+    Only background threads write: the spool's own, and through ``put_batch`` the drain's. Whoever calls
     ``flush()`` or ``close()`` just waits for them, so that a signal handler may call these while its own thread does.
     """
 
@@ -96,12 +97,16 @@ class Spool:
         if not self.is_awake:
             self.wake()
 
-    def put_in_background(self, entries: list[Entry]) -> None:
+    def put_batch(self, batch: Batch) -> None:
         """For background threads, which may wait for the disk: written at once, which spares waking another thread."""
-        self.entries.extend(entries)
-        if not self.is_awake and not self._is_stopping:
-            with self._lock:
-                self._write(sync=False)
+        if self._is_stopping:
+            return
+        with self._lock:
+            try:
+                self.writer.write_batch(batch)
+                self._is_failing = False
+            except OSError as error:
+                self._take_failure(error)
 
     def flush(self) -> bool:
         """Return when all that waits now is on the disk; False when the disk refused."""
@@ -122,13 +127,14 @@ class Spool:
             now = time.time()
             self.append((now, encode_end(event, now)))
             self._is_stopping = True
-        if self._worker is None:
-            self._write_alone(sync=True)
-            self.writer.close()
-        else:
+        if self._worker is not None:
             self._hurry.ring()
             self._wake.ring()
             self._worker.join()
+        if self._worker is None or self.entries:
+            # What other threads logged while the last of it was written.
+            self._write_alone(sync=True)
+        self.writer.close()
         lost = len(self.entries) + self.writer.refused_lines
         if lost:
             report.warn(f"the store can't be written: {self.writer.path}: {lost} lines of the run's end are lost")
@@ -160,7 +166,6 @@ class Spool:
                     self._wait_unless_hurried(RETRY_SECS)
                     self._wake.ring()
         finally:
-            self.writer.close()
             while self._requests:
                 self._requests.popleft().finish(False)
 
@@ -192,13 +197,16 @@ class Spool:
             if sync:
                 self.writer.sync()
         except OSError as error:
-            if not self._is_failing:
-                self._is_failing = True
-                failure = describe_failure(self.writer.path, error)
-                report.warn(f"{failure}; what is logged waits in memory, and is written as soon as it can be")
+            self._take_failure(error)
             return False
         self._is_failing = False
         return True
+
+    def _take_failure(self, error: OSError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            failure = describe_failure(self.writer.path, error)
+            report.warn(f"{failure}; what is logged waits in memory, and is written as soon as it can be")
 
     def _encode(self, count: int) -> list[str]:
         """The lines of the next entries: points, and lines that stand already."""

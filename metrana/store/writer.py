@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metrana.identity import Identity
+    from metrana.model import Batch
 
 SeriesKey = str | tuple[str, Labels]
 """A series by its metric's name, or by name and labels where it has labels."""
@@ -107,7 +108,8 @@ class Writer:
         self._segment = 0
         self._size = 0
         self._series: dict[SeriesKey, int] = {}
-        self._declared: list[tuple[SeriesKey, int]] = []
+        self._batch_series: tuple[tuple[str, Labels], ...] = ()
+        self._batch_numbers = ""
         self._refused = b""
         self._is_torn = False
 
@@ -132,10 +134,9 @@ class Writer:
 
     def write(self, lines: Iterable[str], timestamp: float) -> None:
         """Append lines, each without its newline. Raises OSError; what was not written is kept for the next call."""
-        text = "".join([line + "\n" for line in lines])
-        data = self._refused + text.encode("ascii")
-        self._refused = data
-        self.open(timestamp)
+        self._refused += "".join([line + "\n" for line in lines]).encode("ascii")
+        if self._fd < 0:
+            self.open(timestamp)
         while self._refused:
             self._write_some()
         if self._size >= self._segment_bytes:
@@ -164,6 +165,16 @@ class Writer:
             else:
                 lines.append(f'{{"t":{timestamp!r},"s":{step},"i":[{number}],"v":[{text}]}}')
         return lines
+
+    def write_batch(self, batch: Batch) -> None:
+        """Append a tick as one line. Raises OSError; then it's kept, as with write()."""
+        lines: list[str] = []
+        if batch.series is not self._batch_series:
+            numbers = [self._series.get(key) or self._declare(key, lines) for key in batch.series]
+            self._batch_series, self._batch_numbers = batch.series, ",".join(map(str, numbers))
+        values = ",".join(map(encode_value, batch.values))
+        lines.append(f'{{"t":{batch.timestamp!r},"s":{batch.step},"i":[{self._batch_numbers}],"v":[{values}]}}')
+        self.write(lines, batch.timestamp)
 
     def sync(self) -> None:
         """Have the kernel put it all on the disk. Raises OSError."""

@@ -55,7 +55,9 @@ class Entry:
         getattr(importlib.import_module(self.module), self.function)(*args)
 
 
-# The kinds of message on the queue, child to parent: (kind, content).
+# The kinds of message on the queue, child to parent: (kind, content). A batch is (timestamp, step, values) of the
+# series that were told last: they change rarely, and unpickling them each time would cost more than all the rest.
+SERIES = "series"
 BATCH = "batch"
 ATTRIBUTES = "attributes"
 WARNING = "warning"

@@ -10,7 +10,8 @@ from multiprocessing import queues as mp_queues
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, OrderReceiver
+from metrana.model import Batch, Labels
+from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, SERIES, STOP, WARNING, OrderReceiver
 
 BUFFER_LIMIT = 64  # batches that wait for a stalled parent; what comes later is dropped and counted
 _LONGEST_WAIT_SECS = 3600.0  # an interval may be longer than what the C library can wait
@@ -47,7 +48,7 @@ def _sample(outbox: _Outbox, orders: SimpleQueue[dict[str, Any]], options: dict[
     sampler = Sampler(
         host,
         options["interval_secs"],
-        emit_batch=lambda batch: outbox.put(BATCH, batch),
+        emit_batch=outbox.put_batch,
         emit_attributes=lambda attributes: outbox.put(ATTRIBUTES, attributes),
         warn=lambda message: outbox.put(WARNING, message),
         first_step=options["first_step"],
@@ -81,19 +82,25 @@ class _Outbox:
 
     def __init__(self, queue: mp_queues.Queue[Any]) -> None:
         self._queue: Any = queue
+        self._series: tuple[tuple[str, Labels], ...] = ()
         self._dropped = 0
+
+    def put_batch(self, batch: Batch) -> None:
+        if len(self._queue._buffer) >= BUFFER_LIMIT:
+            self._dropped += 1
+            return
+        if self._dropped:
+            lost, self._dropped = self._dropped, 0
+            self.put(WARNING, f"the training process didn't take {lost} samples of the hardware in time: they are lost")
+        if batch.series != self._series:
+            self._series = batch.series
+            self.put(SERIES, batch.series)
+        self.put(BATCH, (batch.timestamp, batch.step, batch.values))
 
     def put(self, kind: str, content: object) -> None:
         thread = self._queue._thread
         if thread is not None and not thread.is_alive():
             os._exit(0)  # the feeder met a broken pipe: nobody reads any more
-        if kind == BATCH and len(self._queue._buffer) >= BUFFER_LIMIT:
-            self._dropped += 1
-            return
-        if self._dropped:
-            message = f"the training process didn't take {self._dropped} samples of the hardware in time: they are lost"
-            self._queue.put((WARNING, message))
-            self._dropped = 0
         self._queue.put((kind, content))
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from metrana.errors import ReadFailed, Unavailable
-from metrana.model import Batch, Labels, Point, Sample, Scope, labels_of
+from metrana.model import Batch, Labels, Sample, Scope, labels_of
 from metrana.system.collectors import COLLECTORS, Collector, DeviceCollector
 from metrana.system.devices import Hint
 from metrana.system.health import Health, describe_error
@@ -84,18 +84,18 @@ class Sampler:
     def tick(self) -> Batch:
         """One pass over the collectors. Raises ReadFailed where every one of them failed."""
         timestamp = self._host.time()
-        points, answered = self._collect(self._collectors)
+        series, values, answered = self._collect(self._collectors)
         self._emit_status()
         alive = [c for c in self._collectors if self._health.dropped(c.name) is None]
         if alive and not answered:
             raise ReadFailed("no collector could read anything")
-        batch = Batch(timestamp, self._step, points)
+        batch = Batch(timestamp, self._step, tuple(series), tuple(values))
         self._step += 1
         return batch
 
     def _attempt_tick(self) -> Batch | None:
         batch = self._health.attempt(_TICK, self.tick)
-        if batch is not None and batch.points:
+        if batch is not None and batch.values:
             self._emit_batch(batch)
         return batch
 
@@ -116,21 +116,23 @@ class Sampler:
         if self._knowledge is not None:
             self.update(*self._knowledge)
         if slow and first is not None and self._host.monotonic() < until:
-            points, _ = self._collect(slow)
-            if points:
-                self._emit_batch(Batch(first.timestamp, first.step, points))
+            series, values, _ = self._collect(slow)
+            if values:
+                self._emit_batch(Batch(first.timestamp, first.step, tuple(series), tuple(values)))
         self._emit_status()
 
-    def _collect(self, collectors: list[Collector]) -> tuple[list[Point], bool]:
-        """The points of some collectors, and whether any of them answered."""
-        points: list[Point] = []
+    def _collect(self, collectors: list[Collector]) -> tuple[list[tuple[str, Labels]], list[float], bool]:
+        """The series and values of some collectors, and whether any of them answered."""
+        series: list[tuple[str, Labels]] = []
+        values: list[float] = []
         answered = False
         for collector in collectors:
             samples = self._health.attempt(collector.name, collector.collect)
             if samples is not None:
                 answered = True
-                points += [self._point(sample) for sample in samples]
-        return points, answered
+                series += [(sample.metric.name, self._label(sample)) for sample in samples]
+                values += [sample.value for sample in samples]
+        return series, values, answered
 
     def _build(self, rows: list[tuple[str, str]]) -> list[Collector]:
         built = (self._health.attempt(name, partial(self._build_one, class_path)) for name, class_path in rows)
@@ -148,13 +150,13 @@ class Sampler:
             raise Unavailable(f"can't be started: {describe_error(error)}") from error
         return collector
 
-    def _point(self, sample: Sample) -> tuple[str, Labels, float]:
+    def _label(self, sample: Sample) -> Labels:
         if sample.metric.scope is Scope.PROCESS:
-            return (sample.metric.name, self._process_labels, sample.value)
+            return self._process_labels
         labels = self._label_sets.get(sample.labels)
         if labels is None:
             labels = self._label_sets[sample.labels] = tuple(sorted(self._node_labels + sample.labels))
-        return (sample.metric.name, labels, sample.value)
+        return labels
 
     def _emit_status(self) -> None:
         """``system/capture/<collector>``: ok, or why its chart is missing, and with it the collector's own facts."""

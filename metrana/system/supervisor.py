@@ -8,7 +8,8 @@ import weakref
 from multiprocessing import context
 
 from metrana.imports import StdlibFirst
-from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, STOP, WARNING, Entry, NullContext, OrderSender
+from metrana.model import Batch
+from metrana.system.channel import ATTRIBUTES, BATCH, FAILED, SERIES, STOP, WARNING, Entry, NullContext, OrderSender
 from metrana.system.drain import Drain
 from metrana.system.packages import find_folders
 from metrana.system.spawn import NAME, TERMINATE, ChildProcess, StandardDescriptors
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from metrana.model import Batch
+    from metrana.model import Labels
 
 STOP_SECS = 2.0
 # Of those: for the last tick and an orderly exit, after terminating, after killing. Then the child is abandoned.
@@ -49,12 +50,15 @@ class Supervisor:
         self._interval_secs = interval_secs
         self._first_step = first_step
         self._handlers: dict[str, Callable[[Any], None]] = {
-            BATCH: on_batch,
+            SERIES: self._take_series,
+            BATCH: self._take_batch,
             ATTRIBUTES: on_attributes,
             WARNING: on_warning,
             FAILED: self._take_failure,
         }
+        self._on_batch = on_batch
         self._on_lost = on_lost
+        self._series: tuple[tuple[str, Labels], ...] = ()
         self._failure = ""
         self._is_stopping = False
         self._child: ChildProcess | None = None
@@ -139,6 +143,13 @@ class Supervisor:
         handler = self._handlers.get(kind)
         if handler is not None:
             handler(content)
+
+    def _take_series(self, series: tuple[tuple[str, Labels], ...]) -> None:
+        self._series = series
+
+    def _take_batch(self, content: tuple[float, int, tuple[float, ...]]) -> None:
+        timestamp, step, values = content
+        self._on_batch(Batch(timestamp, step, self._series, values))
 
     def _take_failure(self, reason: str) -> None:
         self._failure = reason
