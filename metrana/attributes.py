@@ -36,4 +36,6 @@ ATTRIBUTES = (
     Attribute("system/capture/disk", "ok, or why the disk isn't charted."),
     Attribute("system/capture/process", "ok, or why the process isn't charted."),
     Attribute("system/capture/gpu", "ok, or why the GPUs aren't charted."),
+    Attribute("system/capture/gpu/<index>", "Why that GPU isn't charted any more; absent while it is."),
+    Attribute("system/capture/gpu/<index>/<reading>", "Why that reading of it isn't charted; absent while it is."),
 )

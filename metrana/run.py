@@ -11,6 +11,7 @@ from metrana import values
 from metrana.errors import MetricError, NoRunError, StoreError
 from metrana.store.spool import Spool
 from metrana.system import SystemMonitor
+from metrana.threads import original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from metrana.identity import Identity
     from metrana.model import Labels
-    from metrana.store.writer import SeriesKey
+    from metrana.store.encoding import SeriesKey
 
 CLOSED, FAILED = "closed", "failed"
 
@@ -55,6 +56,8 @@ class Run:
         self._monitor: SystemMonitor | None = None
         self._is_closed = False
         self._is_fork_copy = False
+        self._is_forked = False
+        self._fork_lock = original("_thread", "allocate_lock")()
         self._append = spool.append
         self._now = time.time
         self._counters: dict[SeriesKey, Callable[[], int]] = {
@@ -86,6 +89,11 @@ class Run:
         return self._is_closed
 
     @property
+    def is_forked(self) -> bool:
+        """Whether this process is a forked copy of the one that opened the run."""
+        return self._is_forked
+
+    @property
     def is_capturing(self) -> bool:
         """Whether this process has been charting the hardware: not with capture off, nor in a forked copy."""
         return self._monitor is not None
@@ -109,17 +117,25 @@ class Run:
         ``labels`` is a dict of text to text that separates series. Raises MetricError for a value that isn't a number
         (then nothing of the call is logged), NoRunError once the run is closed.
         """
-        # The way of nearly every call. A closed run has no counters, so it needs no check here.
-        if value.__class__ is float and step is None and labels is None and timestamp is None:
-            try:
-                next_step = self._counters[name]  # type: ignore[index]
-            except (KeyError, TypeError):
-                pass
+        # The way of nearly every call. A closed run and a forked copy have no counters, so they need no check here.
+        kind = value.__class__
+        counters = self._counters
+        if (
+            labels is None
+            and timestamp is None
+            and (kind is float or (kind is int and -values.INT_LIMIT < value < values.INT_LIMIT))  # type: ignore[operator]
+            and name.__class__ is str
+            and name in counters
+        ):
+            if step is None:
+                at_step = counters[name]()
             else:
-                self._append((self._now(), next_step(), name, value))
-                if not self._spool.is_awake:
-                    self._spool.wake()
-                return
+                at_step = values.to_step(name, step)
+                counters[name] = count(at_step + 1).__next__
+            self._append((self._now(), at_step, name, value))
+            if not self._spool.is_awake:
+                self._spool.wake()
+            return
         self._log(name, value, step, labels, timestamp)
 
     def log_attributes(self, attributes: dict[str, object]) -> None:
@@ -178,6 +194,8 @@ class Run:
         """In a forked copy of the process: the sampling child, the writer and all that waits are the original's."""
         self._monitor = None
         self._spool.abandon()
+        self._is_forked = True
+        self._fork_lock = original("_thread", "allocate_lock")()
         if not self._is_fork_copy:  # a copy of a copy that has said nothing yet changes nothing
             self._is_fork_copy = True
             # Without counters log() takes its longer way, which settles the copy.
@@ -185,15 +203,19 @@ class Run:
 
     def _settle_in_fork(self) -> None:
         """The copy has something to say: it gets a writer of its own in the same run."""
-        self._is_fork_copy = False
-        self._counters = self._original_counters
-        self._spool = Spool(self._spool.writer.in_fork())
-        self._append = self._spool.append
-        self._spool.open()
-        # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
-        from multiprocessing import util
+        with self._fork_lock:
+            if not self._is_fork_copy:
+                return  # another of its threads was first
+            self._spool = Spool(self._spool.writer.in_fork())
+            self._append = self._spool.append
+            self._spool.open()
+            # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
+            from multiprocessing import util
 
-        util.Finalize(self, self.end_at_exit, exitpriority=0)
+            util.Finalize(self, self.end_at_exit, exitpriority=0)
+            # Last of all: they open the short way to every thread.
+            self._counters = self._original_counters
+            self._is_fork_copy = False
 
     def _log(self, name: object, value: object, step: object, labels: object, timestamp: object) -> None:
         self._check_open()

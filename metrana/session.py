@@ -23,8 +23,9 @@ from metrana.identity import (
 from metrana.run import Run
 from metrana.settings import ORCHESTRATION_ID, resolve_settings
 from metrana.store.launches import is_another_launch
+from metrana.store.process import WriterProcess
 from metrana.store.spool import Spool
-from metrana.store.writer import Writer, WriterProcess
+from metrana.store.writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from metrana.model import Labels
     from metrana.settings import Settings
+
+INHERITED = "inherited:"  # in front of an id that a run has published for the processes it starts
 
 _current: Run | None = None
 _published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
@@ -76,7 +79,7 @@ def init(
     with _init_lock:
         run = _current
         if run is not None and _is_same(run, names, settings, orchestration_id):
-            if not run.is_capturing and settings.capture:
+            if run.is_forked and not run.is_capturing and settings.capture:
                 # A forked worker that asks for a run is a process of it like any other.
                 run.capture(settings.interval_secs)
             if attributes:
@@ -154,13 +157,16 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
 
 def _identify(names: tuple[str, str, str, str], settings: Settings, process: WriterProcess) -> Identity:
     """The identity of a new run, or of the one that the other processes of this launch share."""
-    if settings.orchestration_id is not None:
-        return Identity(*names, settings.orchestration_id)
-    launch = find_launch(os.environ, process.launcher)
+    launch = settings.orchestration_id
+    is_inherited = launch is not None and launch.startswith(INHERITED)
+    if launch is not None and not is_inherited:
+        return Identity(*names, launch)
+    launch = launch[len(INHERITED) :] if launch else find_launch(os.environ, process.launcher)
     if launch is None:
         return Identity(*names, random_token())
     # A launcher's id may outlive one launch of the script: a second one in the same batch job, a rendezvous id used
-    # again. Each of them is a run of its own. A worker that its launcher has restarted goes on with the newest.
+    # again, the trainings of one driver. Each is a run of its own. A worker that its launcher has restarted goes on
+    # with the newest.
     is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
     identity = Identity(*names, launch)
     for again in count(2):
@@ -168,7 +174,7 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, process: Wri
         if is_restart:
             is_latest = not os.path.exists(Writer(settings.dir, following, process).run_path)
         else:
-            is_latest = not is_another_launch(Writer(settings.dir, identity, process).run_path, process)
+            is_latest = not is_another_launch(Writer(settings.dir, identity, process).run_path, process, is_inherited)
         if is_latest:
             break
         identity = following
@@ -194,7 +200,7 @@ def _start_attributes(config: object, tags: object) -> dict[str, object]:
     if tags is not None:
         if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
             raise SettingError(f"tags={tags!r} is no list of texts: give one such as tags=['baseline']")
-        attributes["tags"] = [str(tag) for tag in tags]
+        attributes["tags"] = [values.to_text(tag) for tag in tags]
     return attributes
 
 
@@ -213,8 +219,11 @@ def _environ_of_others() -> Mapping[str, str]:
 def _publish(orchestration_id: str) -> None:
     """Let the processes that this one starts join the run: they inherit the environment."""
     global _published
-    _published = (orchestration_id, os.environ.get(ORCHESTRATION_ID.variable))
-    os.environ[ORCHESTRATION_ID.variable] = orchestration_id
+    before = os.environ.get(ORCHESTRATION_ID.variable)
+    # The mark tells it from an id that somebody has chosen, which is taken as it is.
+    is_chosen = before == orchestration_id
+    _published = (orchestration_id if is_chosen else INHERITED + orchestration_id, before)
+    os.environ[ORCHESTRATION_ID.variable] = _published[0]
 
 
 def _forget(run: Run) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MISSING = object()  # the value of a call that gave none; None would be a wrong value, and is one
 DEPTH_LIMIT = 8  # of nested attributes; what lies deeper is kept as text, which also ends what contains itself
+INT_LIMIT = 2**63  # beyond, an int goes the long way, which makes it a float or refuses it
 STEP_LIMIT = 2**62  # far below what the store holds, so that counting on from a given step never leaves it
 
 
@@ -18,7 +19,8 @@ def to_number(name: str, value: object) -> float:
     try:
         if not isinstance(value, (int, float)):
             value = value.item()  # type: ignore[attr-defined]
-        if isinstance(value, (int, float)) or (hasattr(value, "__float__") and not hasattr(value, "item")):
+        # NumPy's long double has only itself to give.
+        if isinstance(value, (int, float)) or (hasattr(value, "item") and hasattr(value, "__float__")):
             return float(value)
     except Exception:  # .item() is foreign code: whatever it raises means that there's no single number
         pass
@@ -82,7 +84,7 @@ def to_plain(value: object, depth: int = 0) -> object:
         return float(value) if value - value == 0.0 else str(float(value))
     if depth < DEPTH_LIMIT:
         if isinstance(value, dict):
-            return {_text(key): to_plain(item, depth + 1) for key, item in value.items()}
+            return {to_text(key): to_plain(item, depth + 1) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [to_plain(item, depth + 1) for item in value]
         if isinstance(value, (set, frozenset)):
@@ -93,7 +95,7 @@ def to_plain(value: object, depth: int = 0) -> object:
                 return to_plain(item)
         except Exception:  # foreign code: what has no single value is shown as text
             pass
-    return _text(value)
+    return to_text(value)
 
 
 def to_attributes(attributes: object) -> dict[str, object]:
@@ -104,7 +106,7 @@ def to_attributes(attributes: object) -> dict[str, object]:
         raise SettingError(
             f"{_show(attributes)} is no dict of attributes: give one such as {{'dataset': 'c4'}}"
         ) from None
-    return {_text(key): to_plain(value) for key, value in items.items()}
+    return {to_text(key): to_plain(value) for key, value in items.items()}
 
 
 def to_dict(config: object) -> dict[object, object]:
@@ -127,13 +129,14 @@ def flatten(prefix: str, mapping: dict[object, object], depth: int = 0) -> dict[
     out: dict[str, object] = {}
     for key, value in mapping.items():
         if isinstance(value, dict) and value and depth < DEPTH_LIMIT:
-            out.update(flatten(f"{prefix}{_text(key)}/", value, depth + 1))
+            out.update(flatten(f"{prefix}{to_text(key)}/", value, depth + 1))
         else:
-            out[prefix + _text(key)] = to_plain(value)
+            out[prefix + to_text(key)] = to_plain(value)
     return out
 
 
-def _text(value: object) -> str:
+def to_text(value: object) -> str:
+    """The text of anything, whatever its own code does."""
     try:
         return str(value)
     except Exception:  # a __str__ that raises

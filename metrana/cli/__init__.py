@@ -29,6 +29,7 @@ class Command(Protocol):
 
     NAME: str
     HELP: str
+    NEEDS_STORE: bool
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _make_printable(sys.stderr)
     try:
         status = _run(words)
-        sys.stdout.flush()
+        _flush_stdout()
         return status
     except MetranaError as error:
         return _fail(str(error))
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except OSError as error:
         try:
-            sys.stdout.flush()
+            _flush_stdout()
         except OSError:
             _leave_stdout()
         return _fail(describe_error(error))
@@ -115,13 +116,23 @@ def _run(words: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return 0
-    args.dir = resolve_dir(os.environ, common.dir)
+    if load_command(args.command).NEEDS_STORE:
+        args.dir = resolve_dir(os.environ, common.dir)
     return cast(int, args.run(args))
 
 
 def _fail(message: str) -> int:
-    print(f"metrana: {escape_text(' '.join(message.splitlines()))}", file=sys.stderr)
+    if sys.stderr is not None:  # print() would take stdout instead
+        try:
+            print(f"metrana: {escape_text(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
+        except OSError:
+            pass  # nobody to tell; the status says it
     return _FAILED
+
+
+def _flush_stdout() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _make_printable(stream: object) -> None:
@@ -133,6 +144,8 @@ def _make_printable(stream: object) -> None:
 
 def _leave_stdout() -> None:
     """Point stdout at nothing, or the interpreter would fail again when it flushes at exit."""
+    if sys.stdout is None:
+        return
     try:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
+from metrana.cli.apart import NoAnswer, ask_apart
 from metrana.cli.text import escape_text, format_table, format_value
 from metrana.errors import SettingError
+from metrana.system.hints import find_hint
 from metrana.system.host import Host
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "doctor"
 HELP = "tell what capture would do here, and why"
+NEEDS_STORE = False
 _UNLIMITED_BYTES = 1 << 62
 """v1 writes "no limit" as the largest number of whole pages."""
 _VERSIONS = {None: "none", 1: "v1", 2: "v2", "hybrid": "hybrid of v1 and v2"}
@@ -29,6 +33,13 @@ _WHY = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as one JSON object, sizes in bytes")
+    parser.add_argument(
+        "--driver-timeout",
+        metavar="SECS",
+        type=float,
+        default=60.0,
+        help="how long the NVIDIA driver may take to answer (default: 60; it may have to wake its cards)",
+    )
     parser.add_argument("--root", metavar="DIR", help="look at a machine whose files are below DIR instead of this one")
 
 
@@ -39,14 +50,15 @@ def run(args: argparse.Namespace) -> int:
     host = _open_host(args.root)
     cgroup = Cgroup(host)
     facts = _describe(cgroup)
+    if not args.json:
+        # Before the driver is asked, which may take its time.
+        print("\n".join(_format_memory(cgroup, facts) + _format_cpu(cgroup, facts)), flush=True)
     # The driver of this machine says nothing about another one.
-    gpus = _describe_gpus(host) if host.is_live else None
+    gpus = _describe_gpus(host, args.driver_timeout) if host.is_live else None
     if args.json:
         print(json.dumps(facts if gpus is None else {**facts, "gpus": gpus}, indent=2))
-    else:
-        print("\n".join(_format_memory(cgroup, facts) + _format_cpu(cgroup, facts)))
-        if gpus is not None:
-            print("\n".join(_format_gpus(gpus)))
+    elif gpus is not None:
+        print("\n".join(_format_gpus(gpus)))
     return 0
 
 
@@ -67,10 +79,26 @@ def _describe(cgroup: Cgroup) -> dict[str, dict[str, Any]]:
     }
 
 
-def _describe_gpus(host: Host) -> dict[str, object]:
-    from metrana.system.collectors.gpu import describe
+def _describe_gpus(host: Host, timeout_secs: float) -> dict[str, Any]:
+    """In a process apart: a driver that crashes or hangs is what one calls a doctor for."""
 
-    return describe(host)
+    def ask() -> dict[str, Any]:
+        from metrana.system.collectors.gpu import describe
+
+        return describe(host, find_hint(sys.modules, own_thread=True))
+
+    try:
+        return ask_apart(ask, timeout_secs)
+    except NoAnswer as failure:
+        return {
+            "driver_version": None,
+            "host_count": 0,
+            "visible": [],
+            "owned": None,
+            "basis": "the NVIDIA driver couldn't be asked",
+            "mig_count": 0,
+            "reason": f"the NVIDIA driver: {failure}",
+        }
 
 
 def _format_memory(cgroup: Cgroup, facts: dict[str, dict[str, Any]]) -> list[str]:

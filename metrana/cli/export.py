@@ -18,7 +18,9 @@ from metrana.system.health import describe_error
 
 NAME = "export"
 HELP = "write the points of a run as CSV"
+NEEDS_STORE = True
 FORMATS = ("csv",)
+_ERRORS = "backslashreplace"  # names may hold what UTF-8 has no bytes for
 _COLUMNS = ("name", "labels", "step", "timestamp", "value")
 
 
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "-":
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(encoding="utf-8", newline="\n")
+            reconfigure(encoding="utf-8", errors=_ERRORS, newline="\n")
         write_csv(stored, sys.stdout)
     else:
         try:

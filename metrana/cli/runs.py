@@ -12,6 +12,7 @@ from metrana.store.catalog import RunInfo, read_catalog
 
 NAME = "runs"
 HELP = "list the runs, newest first"
+NEEDS_STORE = True
 _COLUMNS = ("ID", "NAME", "PROJECT", "STATUS", "STARTED", "DURATION", "PROCESSES")
 
 

@@ -20,6 +20,7 @@ from metrana.store.reader import Series, StoredRun, open_run
 
 NAME = "show"
 HELP = "show a run: attributes and a small chart of each series"
+NEEDS_STORE = True
 _GROUPS = ("gpu", "cpu", "memory", "disk", "process")
 _CHART_COLUMNS = (20, 60)
 _PROCESSES_SHOWN = 8

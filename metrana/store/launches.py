@@ -12,21 +12,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from metrana.store.writer import WriterProcess
+    from metrana.store.process import WriterProcess
 
 
-def is_another_launch(run_path: str, process: WriterProcess) -> bool:
+def is_another_launch(run_path: str, process: WriterProcess, is_inherited: bool) -> bool:
     """Whether the processes of this host that wrote into a run belong to an earlier launch than ``process``.
 
     They do where one had the rank of this process and is gone, and where all are gone and none was started by the
-    process that started this one. Other hosts' writers aren't asked: nobody here can see whether they live.
+    process that started this one. Where there's no rank, or the id is ``is_inherited`` from a process that has a run
+    open, only their all being gone counts: workers come and go while their run lives. Other hosts' writers aren't
+    asked: nobody here can see whether they live.
     """
     heads = _read_heads(run_path, process.host)
-    for head in heads:
-        if (head.get("rank"), head.get("local_rank")) == (process.rank, process.local_rank) and _is_gone(head):
-            return True
-    has_common_launcher = any(process.launcher in (head.get("launcher"), None) for head in heads)
-    return bool(heads) and not has_common_launcher and all(_is_gone(head) for head in heads)
+    is_ranked = not is_inherited and (process.rank, process.local_rank) != (None, None)
+    gone = [head for head in heads if _is_gone(head, process)]
+    if is_ranked and any(
+        (head.get("rank"), head.get("local_rank")) == (process.rank, process.local_rank) for head in gone
+    ):
+        return True
+    has_common_launcher = is_ranked and any(process.launcher in (head.get("launcher"), None) for head in heads)
+    return bool(heads) and len(gone) == len(heads) and not has_common_launcher
 
 
 def _read_heads(run_path: str, host: str) -> list[dict[str, Any]]:
@@ -47,6 +52,9 @@ def _read_heads(run_path: str, host: str) -> list[dict[str, Any]]:
     return heads
 
 
-def _is_gone(head: dict[str, Any]) -> bool:
-    pid = head.get("pid")
-    return not isinstance(pid, int) or read_start_ticks(pid) != head.get("pid_start")
+def _is_gone(head: dict[str, Any], process: WriterProcess) -> bool:
+    """Whether a writer's process has ended, or is this one with an earlier run, which it has closed."""
+    pid, start = head.get("pid"), head.get("pid_start")
+    if (pid, start) == (process.pid, process.pid_start):
+        return True
+    return not isinstance(pid, int) or read_start_ticks(pid) != start

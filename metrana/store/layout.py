@@ -10,6 +10,8 @@ One writer, one folder, so no lock and no database; a segment is append-only JSO
      "writer":{"host":…,"pid":…,"pid_start":…,"rank":…},"t":…}      the head of each segment
     {"d":3,"n":"system/gpu/utilization","l":{"host":"node7","gpu":"0"}}   declares series 3 for this segment
     {"t":1767225600.123,"s":40,"i":[1,2,3],"v":[12.5,0.31,"NaN"]}    points: one timestamp and one step
+    {"c":3,"u":[1767225600123000,…],"s":[40,…],"v":[0.31,…],"t":…}   many points of one series, in columns: microseconds
+                                                                     since the epoch, steps, values; t is the newest
     {"a":{"system/platform":"Linux-6.1…"},"t":…}                     attributes
     {"e":"closed","t":…}                                             the writer's end: closed or failed
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
 from metrana.model import Labels, labels_of
+from metrana.store.layout import decode_value
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _decode = json.JSONDecoder().raw_decode
@@ -73,6 +75,23 @@ def parse_declaration(record: dict[str, Any]) -> tuple[int, str, Labels]:
     if not all(type(value) is str for value in labels.values()):
         raise ValueError("a label that isn't text")
     return number, name, labels_of(labels)
+
+
+def parse_columns(record: dict[str, Any]) -> tuple[int, array[float], array[int], array[float]]:
+    """The series number, timestamps in seconds, steps and values of a ``c`` line: all of it or nothing."""
+    number, times, steps, values = record.get("c"), record.get("u"), record.get("s"), record.get("v")
+    if type(number) is not int or not type(times) is type(steps) is type(values) is list:
+        raise ValueError("not columns")
+    if not len(times) == len(steps) == len(values):
+        raise ValueError("columns of different lengths")
+    parse_time(record.get("t"))
+    try:
+        timestamps = array("d", [time / 1e6 for time in times])
+        if not all(map(math.isfinite, timestamps)):
+            raise ValueError("a timestamp out of range")
+        return number, timestamps, array("q", steps), array("d", map(decode_value, values))
+    except (TypeError, OverflowError) as error:
+        raise ValueError("not columns of numbers") from error
 
 
 def parse_attributes(record: dict[str, Any]) -> tuple[dict[str, Any], float]:

@@ -14,6 +14,7 @@ from metrana.store.lines import (
     INT64_MAX,
     INT64_MIN,
     parse_attributes,
+    parse_columns,
     parse_declaration,
     parse_end,
     parse_head,
@@ -95,6 +96,7 @@ class _Reading:
     def read_segment(self, lines: Iterable[bytes]) -> None:
         """Take in the lines of one segment. Raises OSError as the file does; what came before it is kept."""
         declared: dict[int, _Appends] = {}
+        by_number: dict[int, Series] = {}
         parse, add_points = parse_line, _add_points
         for line in lines:
             try:
@@ -102,18 +104,21 @@ class _Reading:
                 if "i" in record:
                     if not add_points(record, declared):
                         self.skipped_lines += 1
+                elif "c" in record:
+                    _add_columns(by_number, *parse_columns(record))
                 else:
-                    self._add_other(record, declared)
+                    self._add_other(record, declared, by_number)
             except ValueError:
                 # A writer that was cut short begins its next write with a newline: empty lines are no damage.
                 self.skipped_lines += not line.isspace()
 
-    def _add_other(self, record: dict[str, Any], declared: dict[int, _Appends]) -> None:
+    def _add_other(self, record: dict[str, Any], declared: dict[int, _Appends], by_number: dict[int, Series]) -> None:
         if "d" in record:
             number, name, labels = parse_declaration(record)
             series = self.series.get((name, labels))
             if series is None:
                 series = self.series[name, labels] = Series(name, labels, array("d"), array("q"), array("d"))
+            by_number[number] = series
             declared[number] = (series.timestamps.append, series.steps.append, series.values.append)
         elif "a" in record:
             attributes, timestamp = parse_attributes(record)
@@ -154,6 +159,17 @@ def _add_points(record: dict[str, Any], declared: dict[int, _Appends]) -> bool:
         append_step(step)
         append_value(decoded)
     return whole
+
+
+def _add_columns(
+    by_number: dict[int, Series], number: int, timestamps: array[float], steps: array[int], values: array[float]
+) -> None:
+    series = by_number.get(number)
+    if series is None:
+        raise ValueError("a series that isn't declared")
+    series.timestamps.extend(timestamps)
+    series.steps.extend(steps)
+    series.values.extend(values)
 
 
 def _order(series: Series) -> Series:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import deque
 
 from metrana import report
 from metrana.errors import StoreError
-from metrana.store.writer import PASSING_ERRORS, Writer, describe_failure, encode_attributes, encode_end
-from metrana.threads import Bell, Worker, original
+from metrana.store.encoding import encode_attributes, encode_end
+from metrana.store.writer import PASSING_ERRORS, Writer, describe_failure
+from metrana.threads import Bell, Worker, original, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from metrana.model import Batch
-    from metrana.store.writer import Entry
+    from metrana.store.encoding import Entry
 
 DELAY_SECS = 0.5  # how long a point may wait for others to be written with
 GLANCE_SECS = 0.05  # after which a burst is seen
 BURST = 2_000  # points that are written without waiting on
 CHUNK = 20_000  # points that are encoded at once
+BACKLOG = 200_000  # points that may wait for their encoding before log() makes room for it
 MEMORY_POINTS = 2_000_000  # that wait for a disk that refuses or hangs; beyond, the oldest are lost, and that's told
+YIELD_SECS = 0.001
 RETRY_SECS = 1.0
 
 
@@ -71,7 +75,8 @@ class Spool:
             if error.errno not in PASSING_ERRORS:
                 failure = describe_failure(self.writer.path, error)
                 raise StoreError(f"{failure}; give a folder that can be as dir= or METRANA_DIR") from error
-            self._is_failing = True
+            if error.errno not in (errno.EMFILE, errno.ENFILE):  # that may well have passed before the first write
+                self._take_failure(error)
         worker = Worker(self._run, "metrana-store")
         try:
             worker.start()
@@ -83,12 +88,16 @@ class Spool:
         """Something waits: have it written within a second."""
         if self._is_stopping:
             return
-        self.is_awake = True
         if self._worker is None:
-            self.is_awake = False
             self._write_alone(sync=False)
-        else:
-            self._wake.ring()
+            return
+        if len(self.entries) <= BACKLOG:
+            self.is_awake = True
+        elif not self.writer.is_waiting:
+            # A loop that does nothing but log is faster than the encoding, and would never let it catch up. This gives
+            # it the interpreter, call by call until it has; it never waits for the disk.
+            sleep(YIELD_SECS)
+        self._wake.ring()
 
     def put_attributes(self, attributes: dict[str, object]) -> None:
         """Raises ValueError where they have no JSON form: here, in the caller's thread, not in the one that writes."""
@@ -141,6 +150,7 @@ class Spool:
 
     def abandon(self) -> None:
         """In a forked copy of the process: give up what the original will write."""
+        self._is_stopping = True
         self.entries.clear()
         self._worker = None
         self.writer.close()
@@ -188,10 +198,11 @@ class Spool:
             if self.writer.refused_lines:
                 self.writer.write((), now)  # first what the disk refused before, so that it doesn't grow here
             waiting = len(self.entries)
-            if waiting >= MEMORY_POINTS:
-                report.warn("the disk didn't take the store in time: the oldest points that waited in memory are lost")
             while waiting > 0:
+                if len(self.entries) >= MEMORY_POINTS:
+                    report.warn("the disk didn't take the store in time: the oldest points waiting in memory are lost")
                 taken = min(CHUNK, waiting)
+                self.is_awake = False  # so that log() looks how much waits
                 self.writer.write(self._encode(taken), now)
                 waiting -= taken
             if sync:

@@ -214,8 +214,11 @@ def _find_named(
         return visible[0], "the only visible GPU"
     for name in RANK_VARIABLES:
         rank = environ.get(name, "").strip(_BLANKS)
-        if rank and not rank.strip(_DIGITS) and len(rank) < 10 and int(rank) < len(visible):
-            return visible[int(rank)], f"{name}={rank} within {len(visible)} visible GPUs"
+        if rank and not rank.strip(_DIGITS):
+            if len(rank) < 10 and int(rank) < len(visible):
+                return visible[int(rank)], f"{name}={rank} within {len(visible)} visible GPUs"
+            # Outside the list it says nothing, and the variables behind it are older: Slurm's is 0 in torchrun's ranks.
+            break
     if hint is not None:
         # The UUID first: CUDA's default order is fastest card first, not the driver's.
         for index in visible:

@@ -21,6 +21,7 @@ class Health:
         self._warn = warn
         self._failures: dict[str, int] = {}
         self._dropped: dict[str, str] = {}
+        self._told: set[str] = set()
 
     def attempt(self, key: str, call: Callable[[], T]) -> T | None:
         """The result of ``call``, or None where it failed or ``key`` was dropped before.
@@ -53,10 +54,17 @@ class Health:
         """Why ``key`` was dropped, or None while it's alive."""
         return self._dropped.get(key)
 
+    def dropped_since_last(self) -> list[tuple[str, str]]:
+        """The keys dropped since the last call, each with its reason."""
+        new = [(key, reason) for key, reason in self._dropped.items() if key not in self._told]
+        self._told.update(key for key, _ in new)
+        return new
+
     def forget(self, key: str) -> None:
         """Give ``key`` a new chance: what it named has changed."""
         self._dropped.pop(key, None)
         self._failures.pop(key, None)
+        self._told.discard(key)
 
 
 def describe_error(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from metrana.system.host import Host
 
 CAPTURE_ATTRIBUTE = "system/capture/"
 OK = "ok"
-STARTING = "not started yet"
+STARTING = "the driver hasn't answered yet"
 SLOW_TO_START = ("gpu",)  # a driver may take half a minute to wake its cards, or hang
 _TICK = "sampling of the hardware"
 
@@ -174,5 +174,9 @@ class Sampler:
                 found[CAPTURE_ATTRIBUTE + name] = status
                 if collector is not None:
                     found.update(self._health.attempt(f"{name}/attributes", collector.attributes) or {})
+        for key, reason in self._health.dropped_since_last():
+            # Parts of a collector: a card, a reading. The collectors themselves have had their turn.
+            if key.count("/") and not key.endswith("/attributes"):
+                found[CAPTURE_ATTRIBUTE + key] = reason
         if found:
             self._emit_attributes(found)

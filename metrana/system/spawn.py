@@ -204,8 +204,9 @@ def find_interpreter() -> str:
         running = ""
     for index, candidate in enumerate(candidates):
         # The second one is named by its version and stands in the prefix that this Python was built for.
-        is_ours = index == 1 or not running or os.path.realpath(candidate) == running
-        if candidate and is_ours and os.access(candidate, os.X_OK):
+        if not candidate or not os.access(candidate, os.X_OK):
+            continue
+        if index == 1 or running in ("", os.path.realpath(candidate)):
             return candidate
     raise CannotLaunch("no Python interpreter found to start")
 

@@ -127,6 +127,8 @@ class Supervisor:
             # A child that has closed its queue needs a moment to exit.
             if is_drained and child.wait(timeout_secs * share):
                 return
+            if signal_number == TERMINATE:
+                self._on_lost("the sampling process didn't end when it was asked to: it may hang in a driver")
             child.send_signal(signal_number)
             is_drained = self._drain.join(timeout_secs * share)
         child.wait(timeout_secs * _KILL_SHARE)

@@ -261,5 +261,46 @@ def test_a_driver_that_is_slow_to_start_holds_up_no_other_chart(tmp_path: Path) 
     run = node.train(1)
     assert [] == list(gpu_series(run))
     assert any(name == "system/memory/used_bytes" for name, _ in run.series)
-    assert "not started yet" == run.attributes["system/capture/gpu"]
+    assert "the driver hasn't answered yet" == run.attributes["system/capture/gpu"]
     assert "closed" == run.info.status
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit 3", "status 3"), ("hang", "no answer"), ("block", "no answer")],
+)
+def test_the_doctor_survives_the_driver(tmp_path: Path, action: str, expected: str) -> None:
+    """A node with a broken driver is where it's called: all the rest is told, and what the driver did."""
+    node = Node(tmp_path, cards=1)
+    node.sections["calls"] = {"nvmlInitWithFlags": action}
+    node.driver.script(node.sections)
+    script = Script(tmp_path, "")
+    own = node.driver.environment()
+    environ = {name: own[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG", "FAKE_NVML_LOG")}
+    command = (sys.executable, "-m", "metrana", "doctor", "--driver-timeout", "2")
+    facts = json.loads(script.run(*command, "--json", environ=environ))
+    assert facts["memory"]["limit_bytes"] > 0
+    assert expected in facts["gpus"]["reason"]
+    text = script.run(*command, environ=environ)
+    assert expected in text
+    assert "memory" in text
+
+
+def test_a_driver_that_hangs_in_mid_run_is_told(tmp_path: Path) -> None:
+    """The chart that ends early is explained afterwards."""
+    node = Node(tmp_path, cards=1)
+    node.sections["calls"] = {"nvmlDeviceGetPowerUsage": "after 1 hang"}
+    run = node.train(2)
+    assert "may hang in a driver" in run.attributes["system/capture"]
+    assert "closed" == run.info.status
+
+
+def test_what_a_card_has_lost_is_told(tmp_path: Path) -> None:
+    """One reading, by an attribute of its own."""
+    node = Node(tmp_path, cards=2)
+    node.sections["gpu1"] = {"power_mw": "na"}
+    run = node.train(1)
+    assert ("ok", "not supported") == (
+        run.attributes["system/capture/gpu"],
+        run.attributes["system/capture/gpu/1/power"],
+    )

@@ -300,9 +300,9 @@ def test_a_signal_to_the_whole_group_is_the_trainings_affair(tmp_path: Path, num
     """The child prints nothing, goes on, and takes its last sample when the training closes the run."""
     script = Script(
         tmp_path,
-        BODY + "import signal\n"
-        f"signal.signal({int(number)}, lambda *_: print('got it', flush=True))\n"
-        "run = train()\nprint('up', flush=True)\nsignal.pause()\nrun.close()\n",
+        BODY + "import signal\ngot = []\n"
+        f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
+        "run = train()\nprint('up', flush=True)\nwhile not got: time.sleep(0.01)\nrun.close()\nprint('got it')\n",
     )
     process = subprocess.Popen(
         [sys.executable, str(script.path)],

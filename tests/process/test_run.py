@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -760,3 +761,130 @@ def test_a_run_of_another_container_is_running_while_it_writes(tmp_path: Path) -
     finally:
         process.kill()
         process.communicate()
+
+
+def test_threads_of_a_forked_worker_share_its_writer(tmp_path: Path) -> None:
+    """They all begin at once; none may write where the original does."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, sys, threading, warnings
+        warnings.simplefilter("ignore")
+        sys.setswitchinterval(1e-6)
+        run = metrana.init(run_name="r"); run.log("w", 0.0); run.flush()
+        for _ in range(15):
+            if os.fork() == 0:
+                barrier = threading.Barrier(4)
+                def work():
+                    barrier.wait(); run.log("w", 1.0)
+                threads = [threading.Thread(target=work) for _ in range(4)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                run.close(); os._exit(0)
+            os.wait()
+        """,
+    )
+    script.run(environ=OFF)
+    run = script.stored()
+    assert (61, 16, "closed") == (len(values_of(run, "w")), len(run.info.writers), run.info.status)
+    assert all(1 == len(writer.segments) for writer in run.info.writers)
+
+
+def test_logging_without_a_pause_loses_nothing_and_stays_close_to_the_disk(tmp_path: Path) -> None:
+    """Several threads log faster than their points can be encoded: they make room for it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, threading
+        run = metrana.init(run_name="r")
+        most = 0
+        def work():
+            global most
+            for i in range(300_000):
+                metrana.log("x", 1.0)
+                if i % 1000 == 0: most = max(most, len(run._spool.entries))
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        metrana.close()
+        print(most)
+        """,
+    )
+    most = int(script.run(environ=OFF))
+    assert 1_200_000 == len(script.stored().series["x", ()].values)
+    assert most < 400_000
+
+
+def test_a_removed_store_is_made_anew(tmp_path: Path) -> None:
+    """What's logged afterwards is there, and one warning tells of it."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, shutil
+        metrana.init(run_name="r"); metrana.log("x", 1.0); metrana.flush()
+        shutil.rmtree(os.environ["METRANA_DIR"])
+        for i in range(5): metrana.log("x", float(i)); metrana.flush()
+        """,
+    )
+    process = script.start(environ=OFF)
+    _, err = process.communicate(timeout=60)
+    assert 1 == len(err.splitlines())
+    assert [0.0, 1.0, 2.0, 3.0, 4.0] == values_of(script.stored(), "x")
+
+
+def test_the_trainings_of_one_driver_are_runs_of_their_own(tmp_path: Path) -> None:
+    """One after the other under one name; a worker under the driver's own name joins the driver."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, subprocess, sys
+        if len(sys.argv) > 1:
+            metrana.init(run_name=sys.argv[1]); metrana.log("loss", 1.0)
+        else:
+            metrana.init(run_name="sweep"); metrana.log("trial", 1.0)
+            for name in ("train", "train", "sweep", "sweep"):
+                subprocess.run([sys.executable, __file__, name], check=True)
+        """,
+    )
+    script.run(environ=OFF)
+    assert {("train", 1): 2, ("sweep", 3): 1} == Counter((i.run_name, len(i.writers)) for i in script.infos())
+
+
+def test_folds_in_one_process_are_runs_of_their_own(tmp_path: Path) -> None:
+    """Also where a launcher's id would make them one."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana
+        for _ in range(3):
+            with metrana.init(run_name="fold") as run: run.log("loss", 1.0)
+        """,
+    )
+    script.run(environ={**OFF, "SLURM_JOB_ID": "9", "SLURM_PROCID": "0"})
+    assert [1, 1, 1] == [len(info.writers) for info in script.infos()]
+
+
+def test_a_full_disk_is_told_at_once(tmp_path: Path) -> None:
+    """Not only when the run is closed."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small file system")
+    script = Script(tmp_path, "")
+    script.path.write_text(
+        "import metrana, os\nstore = os.environ['METRANA_DIR']\n"
+        "fd = os.open(os.path.join(store, 'filler'), os.O_CREAT | os.O_WRONLY)\n"
+        "try:\n    while True: os.write(fd, bytes(4096))\nexcept OSError: pass\n"
+        "metrana.init(run_name='r')\nmetrana.log('x', 1.0)\n"
+        "try: metrana.flush()\nexcept metrana.StoreError as error: print('refused')\n"
+        "os.ftruncate(fd, 0)\nmetrana.flush()\n"
+    )
+    script.store.mkdir()
+    mount = f'mount -t tmpfs -o size=64k none "{script.store}" || exit 77; "{sys.executable}" train.py && '
+    copy = f'cp -r "{script.store}" "{tmp_path}/copy"'
+    process = script.start("unshare", "-m", "--propagation", "private", "sh", "-c", mount + copy, environ=OFF)
+    out, err = process.communicate(timeout=60)
+    if process.returncode == 77:
+        pytest.skip("no file system can be mounted here")
+    assert (0, "refused\n") == (process.returncode, out), err
+    assert "No space left" in err.splitlines()[0]
+    script.store = tmp_path / "copy"
+    assert [1.0] == values_of(script.stored(), "x")

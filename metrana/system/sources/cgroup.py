@@ -90,10 +90,12 @@ class Cgroup:
             host: Memory | None = self._procfs.memory()
         except ReadFailed:
             host = None
-        limit, position = self._find_memory_limit(controller)
-        if limit is not None and (host is None or limit <= host.total_bytes):
-            # Where the level shows its limit but hides its usage, the next one inside answers, else one further out.
-            for level in (*controller.levels[position::-1], *controller.levels[position + 1 :]):
+        for limit, position in self._find_memory_limits(controller):
+            if host is not None and limit > host.total_bytes:
+                break
+            # Where the level shows its limit but hides its usage, the next one inside answers. Where none does, nothing
+            # can be measured against that limit: the next tightest counts.
+            for level in controller.levels[position::-1]:
                 used = self._read_working_set(controller.version, level.folder)
                 if used is not None:
                     return MemoryReading(limit, controller.levels[position].folder, used)
@@ -144,29 +146,29 @@ class Cgroup:
         version, levels = self.levels().cpu
         return [(level.folder, self._read_quota(version, level.folder)) for level in levels]
 
-    def _find_memory_limit(self, controller: Controller) -> tuple[int | None, int]:
-        """The tightest limit and the position of its level."""
+    def _find_memory_limits(self, controller: Controller) -> list[tuple[int, int]]:
+        """Each limit and the position of its level: the tightest first, of equal ones the outermost."""
         version, levels = controller
-        best: int | None = None
-        best_position = 0
+        limits: list[tuple[int, int]] = []
         hidden_position: int | None = None
         for position, (folder, _) in enumerate(levels):
             limit = self._read_memory_limit(version, folder)
             if limit is None:
                 hidden_position = position
-            elif best is None or limit <= best:
-                # A v1 ancestor without use_hierarchy isn't charged for its children.
-                if version == 1 and position and parse_number(self._read(f"{folder}/memory.use_hierarchy")) == 0:
-                    continue
-                best, best_position = limit, position
+                continue
+            # A v1 ancestor without use_hierarchy isn't charged for its children.
+            if version == 1 and position and parse_number(self._read(f"{folder}/memory.use_hierarchy")) == 0:
+                continue
+            limits.append((limit, position))
+        limits.sort(key=lambda found: (found[0], -found[1]))
         if version == 1 and levels:
             # The kernel's own answer, which knows of ancestors that the mount hides. The limit is then at a level that
             # doesn't show it, or above the outermost one.
             stat = self._read(f"{levels[0].folder}/memory.stat")
             hierarchical = parse_value(stat, b"hierarchical_memory_limit ") or None
-            if hierarchical is not None and (best is None or hierarchical < best):
-                return hierarchical, len(levels) - 1 if hidden_position is None else hidden_position
-        return best, best_position
+            if hierarchical is not None and (not limits or hierarchical < limits[0][0]):
+                limits.insert(0, (hierarchical, len(levels) - 1 if hidden_position is None else hidden_position))
+        return limits
 
     def _read_memory_limit(self, version: int, folder: str) -> int | None:
         # memory.high, the soft limit and the limits with swap aren't asked: a process isn't killed for passing them.

@@ -127,6 +127,8 @@ def _folder(point: str, names: list[str]) -> str:
 
 def _search(host: Host, point: str) -> Names | None:
     """The path below a mount point of the folder whose cgroup.procs names the process, within a bounded search."""
+    if host.pid <= 0:
+        return None  # unknown; the kernel writes 0 for processes of other pid namespaces
     wanted = b"%d" % host.pid
     waiting: deque[Names] = deque([()])
     for _ in range(FOLDERS_SEARCHED):

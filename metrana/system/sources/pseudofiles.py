@@ -66,8 +66,9 @@ def parse_cpus(data: bytes) -> frozenset[int] | None:
     cpus: set[int] = set()
     for part in data.strip().split(b","):
         first, dash, last = part.partition(b"-")
-        low = parse_number(first)
-        high = parse_number(last) if dash else low
+        # parse_number forgives the blanks and the newline around a whole file; within a list there are none.
+        low = parse_number(first) if first == first.strip() else None
+        high = (parse_number(last) if last == last.strip() else None) if dash else low
         if low is None or high is None or not low <= high < _CPUS_LIMIT:
             return None
         cpus.update(range(low, high + 1))

@@ -10,7 +10,8 @@ import pytest
 from metrana.identity import Identity
 from metrana.procstat import read_start_ticks
 from metrana.store.launches import is_another_launch
-from metrana.store.writer import Writer, WriterProcess
+from metrana.store.process import WriterProcess
+from metrana.store.writer import Writer
 
 HOST = os.uname().nodename
 GONE = 2**22 + 1  # above every pid that Linux gives out
@@ -34,8 +35,16 @@ def write(
     return writer.run_path
 
 
-def look(path: str, rank: int | None = None, launcher: str = "mine", local_rank: int | None = None) -> bool:
-    return is_another_launch(path, WriterProcess(HOST, rank, local_rank, launcher))
+def look(
+    path: str,
+    rank: int | None = None,
+    launcher: str = "mine",
+    local_rank: int | None = None,
+    inherited: bool = False,
+) -> bool:
+    # A process of its own, unlike those written by this one.
+    process = WriterProcess(HOST, rank, local_rank, launcher, pid=os.getppid())
+    return is_another_launch(path, process, inherited)
 
 
 def test_a_rank_that_was_there_and_is_gone_means_another_launch(tmp_path: Path) -> None:
@@ -60,6 +69,27 @@ def test_a_larger_launch_is_not_split(tmp_path: Path) -> None:
 def test_processes_without_a_rank_count_as_one(tmp_path: Path) -> None:
     """Two lines of a batch script, one after the other, are two runs."""
     assert look(write(tmp_path, gone=True))
+
+
+def test_workers_without_a_rank_come_and_go(tmp_path: Path) -> None:
+    """While one of them lives, the run does."""
+    path = write(tmp_path, gone=True)
+    write(tmp_path)
+    assert not look(path)
+
+
+def test_an_inherited_id_is_another_launch_only_when_all_are_gone(tmp_path: Path) -> None:
+    """A driver's workers have its rank in their environment, and end before it does; its trainings end one by one."""
+    path = write(tmp_path, rank=0, gone=True)
+    assert look(path, rank=0, inherited=True)
+    write(tmp_path, rank=0)
+    assert not look(path, rank=0, inherited=True)
+
+
+def test_a_process_that_opens_a_run_again_has_closed_the_one_before(tmp_path: Path) -> None:
+    """Folds of a cross-validation in one process are runs of their own."""
+    path = write(tmp_path, rank=0)
+    assert is_another_launch(path, WriterProcess(HOST, 0, None, "mine"), False)
 
 
 def test_local_ranks_stand_in_for_ranks(tmp_path: Path) -> None:

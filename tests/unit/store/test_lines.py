@@ -6,6 +6,7 @@ import pytest
 
 from metrana.store.lines import (
     parse_attributes,
+    parse_columns,
     parse_declaration,
     parse_end,
     parse_head,
@@ -95,3 +96,36 @@ def test_attributes_and_ends_need_their_time() -> None:
         parse_attributes({"a": {"k": 1}})
     with pytest.raises(ValueError, match="timestamp"):
         parse_end({"e": "closed"})
+
+
+def test_columns_are_taken_as_a_whole() -> None:
+    """Microseconds become seconds; NaN and infinities have their words."""
+    record = {"c": 3, "u": [1_500_000, 2_000_000], "s": [0, 1], "v": [0.5, "NaN"], "t": 2.0}
+    number, timestamps, steps, values = parse_columns(record)
+    assert (3, [1.5, 2.0], [0, 1], 0.5) == (number, list(timestamps), list(steps), values[0])
+    assert values[1] != values[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"c": "3"},
+        {"c": True},
+        {"u": [1]},
+        {"u": "12"},
+        {"u": [1, None]},
+        {"u": [1, 10**400]},
+        {"u": [1, 1e999]},
+        {"s": [0, 2**63]},
+        {"s": [0, 1.5]},
+        {"v": [1.0, "high"]},
+        {"v": [1.0, True]},
+        {"v": {}},
+        {"t": None},
+    ],
+)
+def test_columns_that_hold_anything_wrong_are_refused(wrong: dict[str, Any]) -> None:
+    """Which point would be the wrong one can't be told."""
+    record = {"c": 3, "u": [1, 2], "s": [0, 1], "v": [0.5, 1.5], "t": 2.0, **wrong}
+    with pytest.raises(ValueError):
+        parse_columns(record)

@@ -196,3 +196,16 @@ def test_a_run_of_a_later_format_is_read_as_far_as_it_goes(store: Path) -> None:
     run = read(store)
     assert [(0.0, 0, 1.0)] == columns(run, "x")
     assert 1 == run.skipped_lines
+
+
+def test_columns_of_a_series_that_is_not_declared_are_counted(store: Path) -> None:
+    """Nothing is known to hang them on; what stands around them is found."""
+    bad = line(c=9, u=[1], s=[0], v=[1.0], t=T0)
+    good = line(c=1, u=[int(T0 * 1e6)], s=[5], v=[2.0], t=T0)
+    put(store, head(), declare(1, "loss"), bad, good, end(T0))
+    run = read(store)
+    assert ([2.0], [5], 1) == (
+        list(run.series["loss", ()].values),
+        list(run.series["loss", ()].steps),
+        run.skipped_lines,
+    )

@@ -10,8 +10,9 @@ import pytest
 
 from metrana.identity import Identity
 from metrana.store.catalog import find_runs
+from metrana.store.process import WriterProcess
 from metrana.store.reader import read_run
-from metrana.store.writer import Writer, WriterProcess
+from metrana.store.writer import Writer
 
 IDENTITY = Identity("acme", "research", "llm", "train", "launch")
 
@@ -51,6 +52,25 @@ def test_every_segment_stands_for_itself(tmp_path: Path) -> None:
     run = read_run(info)
     assert list(range(100)) == list(run.series["loss", ()].steps)
     assert 0 == run.skipped_lines
+
+
+def test_a_burst_is_written_in_columns(tmp_path: Path) -> None:
+    """A third of the room; nothing of it is lost, NaN and infinities included, and the order is kept."""
+    writer = make_writer(tmp_path)
+    burst = [(1767225600.0 + i / 1e6, i, "loss", i * 0.37) for i in range(2500)]
+    burst[7] = (burst[7][0], 7, "loss", float("inf"))
+    entries = [(1767225599.0, 0, "lr", 1.0), *burst, (1767225601.5, 3, "lr", 2)]
+    lines = writer.encode_points(entries)
+    assert len(lines) < 10
+    writer.write(lines, 0.0)
+    writer.close()
+    (info,) = find_runs(str(tmp_path))
+    run = read_run(info)
+    loss = run.series["loss", ()]
+    assert [(t, s, v) for t, s, _, v in burst] == list(zip(loss.timestamps, loss.steps, loss.values, strict=True))
+    assert [1.0, 2.0] == list(run.series["lr", ()].values)
+    assert 0 == run.skipped_lines
+    assert 1767225601.5 == info.last
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -115,7 +115,8 @@ def test_owned_card_is_the_only_reportable_one() -> None:
 @pytest.mark.parametrize(
     ("environ", "owned"),
     [
-        ({"LOCAL_RANK": "3", "SLURM_LOCALID": "1"}, 1),
+        ({"LOCAL_RANK": "3", "SLURM_LOCALID": "1"}, None),
+        ({"LOCAL_RANK": "one", "SLURM_LOCALID": "1"}, 1),
         ({"LOCAL_RANK": "-1"}, None),
         ({"LOCAL_RANK": "one"}, None),
         ({"LOCAL_RANK": ""}, None),
@@ -126,7 +127,7 @@ def test_owned_card_is_the_only_reportable_one() -> None:
     ],
 )
 def test_local_rank(environ: dict[str, str], owned: int | None) -> None:
-    """A rank outside of the list, or one that's no number, says nothing: the next evidence is asked."""
+    """One that's no number is no rank; one outside of the list says nothing, and no older variable stands in for it."""
     assert owned == resolve(environ, THREE).owned
 
 
