@@ -18,10 +18,16 @@ def encode_columns(number: int, points: list[Entry]) -> str:
     """Many points of one series as one line. Timestamps are kept to the microsecond."""
     times = [int(timestamp * 1e6 + 0.5) for timestamp, _, _, _ in points]
     steps = [step for _, step, _, _ in points]
-    values = str([value for _, _, _, value in points])
-    if "n" in values:  # nan, inf: JSON has no numbers for them
-        values = "[" + ",".join([encode_value(value) for _, _, _, value in points]) + "]"
+    values = encode_values([value for _, _, _, value in points])
     return f'{{"c":{number},"u":{times},"s":{steps},"v":{values},"t":{max(times) / 1e6!r}}}'
+
+
+def encode_values(values: list[float]) -> str:
+    """Values as a JSON list."""
+    text = repr(values)
+    if "n" in text:  # nan, inf: JSON has no numbers for them
+        text = "[" + ",".join(map(encode_value, values)) + "]"
+    return text
 
 
 def encode_declaration(key: SeriesKey, number: int) -> str:

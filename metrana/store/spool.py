@@ -195,6 +195,8 @@ class Spool:
     def _write(self, sync: bool) -> bool:
         try:
             now = time.time()
+            if sync:
+                self.writer.look()
             if self.writer.refused_lines:
                 self.writer.write((), now)  # first what the disk refused before, so that it doesn't grow here
             waiting = len(self.entries)

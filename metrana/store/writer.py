@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from metrana import report
 from metrana.model import Labels
-from metrana.store.encoding import Entry, SeriesKey, encode_columns, encode_declaration
+from metrana.store.encoding import Entry, SeriesKey, encode_columns, encode_declaration, encode_values
 from metrana.store.layout import FORMAT_VERSION, SEGMENT_BYTES, encode_value, run_folder, segment_file, writer_folder
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from metrana.model import Batch
     from metrana.store.process import WriterProcess
 
+LOOK_SECS = 5.0  # from one look at whether the folder is still there to the next
 WRITE_BYTES = 1024 * 1024  # at most in one write call, so that a stalled disk never holds much more than this twice
 
 BURST_POINTS = 32  # in a row of one series, from which on columns are worth it
@@ -68,6 +69,7 @@ class Writer:
         self._batch_numbers = ""
         self._refused = b""
         self._is_torn = False
+        self._look_due = 0.0
         self.is_waiting = False  # for the disk, that is: inside a write call
 
     def open(self, timestamp: float) -> None:
@@ -92,7 +94,7 @@ class Writer:
     def write(self, lines: Iterable[str], timestamp: float) -> None:
         """Append lines, each without its newline. Raises OSError; what was not written is kept for the next call."""
         self._refused += "".join([line + "\n" for line in lines]).encode("ascii")
-        if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
+        if self._fd >= 0 and timestamp >= self._look_due and self._is_removed(timestamp):
             report.warn(f"the store's folder was removed while it was written: {self.path} is made anew")
             self.close()
         if self._fd < 0:
@@ -145,8 +147,8 @@ class Writer:
         if batch.series is not self._batch_series:
             numbers = [self._series.get(key) or self._declare(key, lines) for key in batch.series]
             self._batch_series, self._batch_numbers = batch.series, ",".join(map(str, numbers))
-        values = ",".join(map(encode_value, batch.values))
-        lines.append(f'{{"t":{batch.timestamp!r},"s":{batch.step},"i":[{self._batch_numbers}],"v":[{values}]}}')
+        values = encode_values(list(batch.values))
+        lines.append(f'{{"t":{batch.timestamp!r},"s":{batch.step},"i":[{self._batch_numbers}],"v":{values}}}')
         self.write(lines, batch.timestamp)
 
     def sync(self) -> None:
@@ -158,6 +160,14 @@ class Writer:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def look(self) -> None:
+        """Have the next write see whether the folder is still there."""
+        self._look_due = 0.0
+
+    def _is_removed(self, timestamp: float) -> bool:
+        self._look_due = timestamp + LOOK_SECS
+        return os.fstat(self._fd).st_nlink == 0
 
     def _declare(self, key: SeriesKey, lines: list[str]) -> int:
         number = self._series[key] = len(self._series) + 1

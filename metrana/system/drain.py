@@ -15,7 +15,7 @@ from metrana.threads import Worker, original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 HINT_PERIOD_SECS = 5.0
@@ -24,21 +24,23 @@ HINT_PERIOD_SECS = 5.0
 class Drain:
     """Reads until the queue's end: the child's exit, or its death in the middle of a message.
 
-    ``on_message(kind, content)`` and ``on_end()`` are called in the thread. The thread owns the queue's reading end and
-    closes it.
+    ``handlers`` by kind of message and ``on_end()`` are called in the thread. The thread owns the queue's reading end
+    and closes it.
     """
 
     def __init__(
         self,
         queue: Any,
         orders: OrderSender,
-        on_message: Callable[[str, Any], None],
+        handlers: Mapping[str, Callable[[Any], None]],
         on_end: Callable[[], None],
+        interval_secs: float,
     ) -> None:
         self._queue = queue
         self._orders = orders
-        self._on_message = on_message
+        self._handlers = handlers
         self._on_end = on_end
+        self._is_frequent = interval_secs <= HINT_PERIOD_SECS
         self._sent = find_knowledge(own_thread=True)
         self._worker = Worker(self._run, "metrana-drain")
 
@@ -60,9 +62,9 @@ class Drain:
         next_look = 0.0
         try:
             while True:
-                if poller.poll(HINT_PERIOD_SECS * 1000):
-                    kind, content = self._queue.get()
-                    self._deliver(kind, content)
+                # With short intervals each message is an occasion to look, and a wait with a limit would cost more.
+                if self._is_frequent or poller.poll(HINT_PERIOD_SECS * 1000):
+                    self._take()
                 if time.monotonic() >= next_look:
                     self._send_knowledge()
                     next_look = time.monotonic() + HINT_PERIOD_SECS
@@ -74,10 +76,11 @@ class Drain:
             self._queue._reader.close()
             self._on_end()
 
-    def _deliver(self, kind: str, content: Any) -> None:
+    def _take(self) -> None:
+        kind, content = self._queue.get()
         try:
-            self._on_message(kind, content)
-        except Exception as error:  # the receiver is anybody's code: its fault costs the message and is told
+            self._handlers[kind](content)
+        except Exception as error:  # the receiver is anybody's code: its fault costs the message, and is told
             report.warn(f"what takes the samples of the hardware raised {type(error).__name__}: {error}")
 
     def _send_knowledge(self) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 READ_LIMIT_BYTES = 64 * 1024
+PIECE_BYTES = 8 * 1024
 THREADS_ASKED = 256
 
 
@@ -35,6 +36,7 @@ class Host:
         self.monotonic = monotonic
         self.time = time
         self.is_live = self.root == "/"
+        self.sources: dict[type, object] = {}  # those that several collectors share
         self.pid = self._find_pid() if pid is None else pid
 
     @property
@@ -46,22 +48,20 @@ class Host:
         """An absolute path of the played machine as a path of this one."""
         return path if self.is_live else self.root + path
 
-    def read_bytes(self, path: str, limit: int = READ_LIMIT_BYTES) -> bytes:
-        """A whole pseudo-file in one read call where the kernel allows it.
+    def read_bytes(self, path: str, limit: int = READ_LIMIT_BYTES, in_parts: bool = False) -> bytes:
+        """A whole pseudo-file. Raises OSError.
 
-        Raises OSError. Opened anew each time: a descriptor kept across a removed cgroup answers ENODEV for ever. Never
-        blocks, whatever stands in a played tree.
+        One short read ends a file that the kernel makes in one piece, as nearly all of them; ``in_parts`` is for those
+        that it may hand out a page at a time. Opened anew each time: a descriptor kept across a removed cgroup answers
+        ENODEV for ever. Never blocks, whatever stands in a played tree.
         """
         fd = os.open(self.path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            data = os.read(fd, limit)
-            if data and len(data) < limit:
-                # seq_file may hand out a page at a time: read on to the end.
-                while len(data) < limit:
-                    more = os.read(fd, limit - len(data))
-                    if not more:
-                        break
-                    data += more
+            # Small pieces: the memory for a large one, nearly all of it unused, would cost more than all the reading.
+            piece = data = os.read(fd, min(limit, PIECE_BYTES))
+            while piece and len(data) < limit and (in_parts or len(piece) == PIECE_BYTES):
+                piece = os.read(fd, min(limit - len(data), PIECE_BYTES))
+                data += piece
             return data
         finally:
             os.close(fd)

@@ -76,7 +76,7 @@ class Supervisor:
             except OSError:
                 self._close_queue()
                 raise
-        self._drain = Drain(self._queue, self._orders, self._take, self._end)
+        self._drain = Drain(self._queue, self._orders, self._handlers, self._end, self._interval_secs)
         options = {
             "pid": os.getpid(),
             "interval_secs": self._interval_secs,
@@ -140,11 +140,6 @@ class Supervisor:
         if self._child is not None:
             self._child.close()
         self._child = None
-
-    def _take(self, kind: str, content: Any) -> None:
-        handler = self._handlers.get(kind)
-        if handler is not None:
-            handler(content)
 
     def _take_series(self, series: tuple[tuple[str, Labels], ...]) -> None:
         self._series = series

@@ -34,7 +34,7 @@ class CpuCollector:
 
     def __init__(self, host: Host, health: Health, cgroup: Cgroup | None = None) -> None:
         self._host = host
-        self._cgroup = Cgroup(host) if cgroup is None else cgroup
+        self._cgroup = Cgroup.of(host) if cgroup is None else cgroup
         self._span = Span()
 
     def collect(self) -> list[Sample]:

@@ -32,7 +32,7 @@ class MemoryCollector:
     metrics = METRICS
 
     def __init__(self, host: Host, health: Health, cgroup: Cgroup | None = None) -> None:
-        self._cgroup = Cgroup(host) if cgroup is None else cgroup
+        self._cgroup = Cgroup.of(host) if cgroup is None else cgroup
 
     def collect(self) -> list[Sample]:
         """Bytes, and percent of the limit. Raises ReadFailed."""

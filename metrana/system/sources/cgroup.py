@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from metrana.errors import ReadFailed
-from metrana.system.sources.cgroup_levels import Controller, Level, Levels, find_levels
+from metrana.system.sources.cgroup_levels import (
+    Controller,
+    Level,
+    Levels,
+    find_counters,
+    find_levels,
+    find_quota_counters,
+)
 from metrana.system.sources.procfs import Memory, Procfs
 from metrana.system.sources.pseudofiles import (
     divide_quota,
@@ -27,6 +34,8 @@ HOST = "host"
 QUOTA = "quota"
 CPUSET = "cpuset"
 AFFINITY = "affinity"
+SAME_TICK_SECS = 0.05
+MOUNTS_SECS = 30.0  # the kernel writes the whole list anew for each reader, and it hardly ever changes
 _STAT = "/proc/stat"
 _MOUNTINFO_LIMIT_BYTES = 1 << 20
 _USAGE_FILES = {1: "memory.usage_in_bytes", 2: "memory.current"}
@@ -73,14 +82,32 @@ class Cgroup:
         self._host = host
         self._procfs = Procfs(host) if procfs is None else procfs
         self._levels: Levels | None = None
-        self._levels_key: tuple[bytes, bytes] | None = None
+        self._membership = b""
+        self._mounts = b""
+        self._looked_secs = 0.0
+        self._mounts_due_secs = 0.0
+
+    @classmethod
+    def of(cls, host: Host) -> Cgroup:
+        """The one that all of a host's collectors share: a tick looks once for where the process is."""
+        shared = host.sources.get(cls)
+        if not isinstance(shared, cls):
+            shared = host.sources[cls] = cls(host)
+        return shared
 
     def levels(self) -> Levels:
-        """Where the process is now; looked for again whenever the kernel's two files change, so a move is followed."""
-        own = self._host.proc_self
-        key = (self._read(f"{own}/cgroup"), self._read(f"{own}/mountinfo", _MOUNTINFO_LIMIT_BYTES))
-        if self._levels is None or key != self._levels_key:
-            self._levels, self._levels_key = find_levels(self._host, *key), key
+        """Where the process is now: a move is followed at the next tick, a new mount within half a minute."""
+        now = self._host.monotonic()
+        if self._levels is None or not 0 <= now - self._looked_secs < SAME_TICK_SECS:
+            self._looked_secs = now
+            own = self._host.proc_self
+            membership = self._read(f"{own}/cgroup", in_parts=True)
+            if self._levels is None or membership != self._membership or now >= self._mounts_due_secs:
+                mounts = self._read(f"{own}/mountinfo", _MOUNTINFO_LIMIT_BYTES, in_parts=True)
+                self._mounts_due_secs = now + MOUNTS_SECS
+                if self._levels is None or (membership, mounts) != (self._membership, self._mounts):
+                    self._levels = find_levels(self._host, membership, mounts)
+                    self._membership, self._mounts = membership, mounts
         return self._levels
 
     def memory(self) -> MemoryReading:
@@ -90,9 +117,7 @@ class Cgroup:
             host: Memory | None = self._procfs.memory()
         except ReadFailed:
             host = None
-        for limit, position in self._find_memory_limits(controller):
-            if host is not None and limit > host.total_bytes:
-                break
+        for limit, position in self._find_memory_limits(controller, None if host is None else host.total_bytes):
             # Where the level shows its limit but hides its usage, the next one inside answers. Where none does, nothing
             # can be measured against that limit: the next tightest counts.
             for level in controller.levels[position::-1]:
@@ -114,14 +139,14 @@ class Cgroup:
         files: Iterator[str] = iter(())
         if quota is not None and (cores is None or quota <= cores):
             limit, kind, where = quota, QUOTA, levels.cpu.levels[position].folder
-            files = _find_quota_counters(levels, position)
+            files = find_quota_counters(levels, position)
         elif cpus is None:
             kind = where = HOST
         elif cpuset_level is None:
             kind = where = AFFINITY
         else:
             kind, where = CPUSET, cpuset_level.folder
-            files = _find_counters(levels, cpuset_level)
+            files = find_counters(levels, cpuset_level)
         for file in files:
             used = self._read_cpu_secs(file)
             if used is not None:
@@ -146,8 +171,8 @@ class Cgroup:
         version, levels = self.levels().cpu
         return [(level.folder, self._read_quota(version, level.folder)) for level in levels]
 
-    def _find_memory_limits(self, controller: Controller) -> list[tuple[int, int]]:
-        """Each limit and the position of its level: the tightest first, of equal ones the outermost."""
+    def _find_memory_limits(self, controller: Controller, most_bytes: int | None) -> list[tuple[int, int]]:
+        """Each limit up to ``most_bytes`` and its level's position: the tightest first, of equal ones the outermost."""
         version, levels = controller
         limits: list[tuple[int, int]] = []
         hidden_position: int | None = None
@@ -155,6 +180,8 @@ class Cgroup:
             limit = self._read_memory_limit(version, folder)
             if limit is None:
                 hidden_position = position
+                continue
+            if most_bytes is not None and limit > most_bytes:
                 continue
             # A v1 ancestor without use_hierarchy isn't charged for its children.
             if version == 1 and position and parse_number(self._read(f"{folder}/memory.use_hierarchy")) == 0:
@@ -166,6 +193,8 @@ class Cgroup:
             # doesn't show it, or above the outermost one.
             stat = self._read(f"{levels[0].folder}/memory.stat")
             hierarchical = parse_value(stat, b"hierarchical_memory_limit ") or None
+            if hierarchical is not None and most_bytes is not None and hierarchical > most_bytes:
+                hierarchical = None
             if hierarchical is not None and (not limits or hierarchical < limits[0][0]):
                 limits.insert(0, (hierarchical, len(levels) - 1 if hidden_position is None else hidden_position))
         return limits
@@ -252,30 +281,8 @@ class Cgroup:
         times = [by_cpu[cpu] for cpu in cpus if cpu in by_cpu] or list(by_cpu.values())
         return sum(busy for busy, _ in times), sum(passed for _, passed in times)
 
-    def _read(self, path: str, limit_bytes: int = 1 << 16) -> bytes:
+    def _read(self, path: str, limit_bytes: int = 1 << 16, in_parts: bool = False) -> bytes:
         try:
-            return self._host.read_bytes(path, limit_bytes)
+            return self._host.read_bytes(path, limit_bytes, in_parts)
         except (OSError, ValueError):
             return b""
-
-
-def _find_quota_counters(levels: Levels, position: int) -> Iterator[str]:
-    """The counters to try for a quota: its own level's, then those inside it."""
-    for level in levels.cpu.levels[position::-1]:
-        if levels.cpu.version == 2:
-            yield f"{level.folder}/cpu.stat"
-        else:
-            yield from _find_counters(levels, level)
-    # cpuacct may be mounted apart with paths of its own. Its root counts the whole machine.
-    if levels.cpuacct.version == 1 and levels.cpuacct.levels and levels.cpuacct.levels[0].names:
-        yield f"{levels.cpuacct.levels[0].folder}/cpuacct.usage"
-
-
-def _find_counters(levels: Levels, level: Level) -> Iterator[str]:
-    """The counters of the cgroup that has a level's path in the hierarchies that account for CPU time."""
-    is_v1 = levels.cpuacct.version == 1
-    if is_v1:
-        yield from (f"{other.folder}/cpuacct.usage" for other in levels.cpuacct.levels if other.names == level.names)
-    # A v2 hierarchy counts at every level, also without controllers.
-    if level.names or not is_v1:
-        yield from (f"{other.folder}/cpu.stat" for other in levels.unified if other.names == level.names)

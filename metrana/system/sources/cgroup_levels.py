@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from metrana.system.sources.cgroup_mounts import (
@@ -137,7 +138,7 @@ def _search(host: Host, point: str) -> Names | None:
         names = waiting.popleft()
         folder = _folder(point, list(names))
         try:
-            if wanted in host.read_bytes(f"{folder}/cgroup.procs", PIDS_LIMIT_BYTES).split():
+            if wanted in host.read_bytes(f"{folder}/cgroup.procs", PIDS_LIMIT_BYTES, in_parts=True).split():
                 return names
         except (OSError, ValueError):
             pass  # a folder that can't be read may still have children that can
@@ -146,3 +147,25 @@ def _search(host: Host, point: str) -> Names | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def find_quota_counters(levels: Levels, position: int) -> Iterator[str]:
+    """The counters to try for a quota: its own level's, then those inside it."""
+    for level in levels.cpu.levels[position::-1]:
+        if levels.cpu.version == 2:
+            yield f"{level.folder}/cpu.stat"
+        else:
+            yield from find_counters(levels, level)
+    # cpuacct may be mounted apart with paths of its own. Its root counts the whole machine.
+    if levels.cpuacct.version == 1 and levels.cpuacct.levels and levels.cpuacct.levels[0].names:
+        yield f"{levels.cpuacct.levels[0].folder}/cpuacct.usage"
+
+
+def find_counters(levels: Levels, level: Level) -> Iterator[str]:
+    """The counters of the cgroup that has a level's path in the hierarchies that account for CPU time."""
+    is_v1 = levels.cpuacct.version == 1
+    if is_v1:
+        yield from (f"{other.folder}/cpuacct.usage" for other in levels.cpuacct.levels if other.names == level.names)
+    # A v2 hierarchy counts at every level, also without controllers.
+    if level.names or not is_v1:
+        yield from (f"{other.folder}/cpu.stat" for other in levels.unified if other.names == level.names)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 STAT_LIMIT_BYTES = 1 << 20
 """With a thousand CPUs /proc/stat passes 64 KiB, and a line cut short would be a wrong number."""
 
+CPU_COUNT_SECS = 30.0
 _IDLE_FIELDS = (3, 4)
 _COUNTED_FIELDS = 8
 
@@ -56,6 +57,8 @@ class Procfs:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._process: psutil.Process | None = None
+        self._cpu_count = 0
+        self._cpu_count_due_secs = 0.0
 
     def memory(self) -> Memory:
         """Raises ReadFailed."""
@@ -71,7 +74,14 @@ class Procfs:
         return Memory(total, min(available, total))
 
     def cpu_count(self) -> int:
-        """How many CPUs are online. Raises ReadFailed."""
+        """How many CPUs are online; one that's switched is seen within half a minute. Raises ReadFailed."""
+        now = self._host.monotonic()
+        if not self._cpu_count or now >= self._cpu_count_due_secs:
+            self._cpu_count = self._count_cpus()
+            self._cpu_count_due_secs = now + CPU_COUNT_SECS
+        return self._cpu_count
+
+    def _count_cpus(self) -> int:
         try:
             # /proc/stat would do, but the kernel adds up every interrupt for it: a millisecond on a large machine.
             cpus = parse_cpus(self._host.read_bytes("/sys/devices/system/cpu/online"))
@@ -81,7 +91,9 @@ class Procfs:
 
     def cpu_times(self) -> CpuTimes:
         """All CPUs together. Raises ReadFailed."""
-        times = parse_cpu_times(self._read("/proc/stat")).get(None)
+        data = self._read("/proc/stat")
+        # Its line is the first one, and the others are as many as there are CPUs.
+        times = parse_cpu_times(data.partition(b"\n")[0]).get(None) or parse_cpu_times(data).get(None)
         if times is None:
             raise ReadFailed("/proc/stat has no cpu line")
         return times

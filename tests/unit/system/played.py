@@ -29,12 +29,12 @@ class PlayedHost(Host):
         self.cpus = cpus
         super().__init__(root=str(root), environ={}, hostname="node7", monotonic=lambda: self.now)
 
-    def read_bytes(self, path: str, limit: int = READ_LIMIT_BYTES) -> bytes:
+    def read_bytes(self, path: str, limit: int = READ_LIMIT_BYTES, in_parts: bool = False) -> bytes:
         name = self.inject.get(path.lstrip("/"))
         if name is not None:
             code = getattr(errno, name.rpartition(":")[2])
             raise OSError(code, os.strerror(code), path)
-        return super().read_bytes(path, limit)
+        return super().read_bytes(path, limit, in_parts)
 
     def affinity(self, enough: int = 1) -> frozenset[int] | None:
         return self.cpus

@@ -178,12 +178,28 @@ def test_mount_with_more_ancestors(tmp_path: Path) -> None:
 
 
 def test_moved_process_is_followed(tmp_path: Path) -> None:
-    """A process that's moved to another cgroup is measured there from the next reading on."""
+    """A process that's moved to another cgroup is measured there from the next tick on."""
     files = v2("/a") | v2_memory("/a", "500000", 300) | v2_memory("/b", "400000", 200)
-    cgroup = Cgroup(PlayedHost(build_tree(tmp_path, files)))
+    host = PlayedHost(build_tree(tmp_path, files))
+    cgroup = Cgroup(host)
     assert "/sys/fs/cgroup/a" == cgroup.memory().limit_from
     (tmp_path / "proc/self/cgroup").write_text("0::/b\n")
+    host.now += 1.0
     assert "/sys/fs/cgroup/b" == cgroup.memory().limit_from
+
+
+def test_the_collectors_of_a_host_share_its_cgroup(tmp_path: Path) -> None:
+    """One look a tick for where the process is; a new mount is seen within half a minute."""
+    files = v2("/a") | v2_memory("/a", "500000", 300)
+    host = PlayedHost(build_tree(tmp_path, files))
+    assert Cgroup.of(host) is Cgroup.of(host)
+    cgroup = Cgroup.of(host)
+    assert "/sys/fs/cgroup/a" == cgroup.memory().limit_from
+    (tmp_path / "proc/self/mountinfo").write_text("")
+    host.now += 1.0
+    assert "/sys/fs/cgroup/a" == cgroup.memory().limit_from
+    host.now += 30.0
+    assert "host" == cgroup.memory().limit_from
 
 
 def test_changed_limit_is_seen(tmp_path: Path) -> None:
