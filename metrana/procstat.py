@@ -1,4 +1,4 @@
-"""What identifies a process: its start time, which no later process of the same pid has."""
+"""What identifies a process: its host, and its start time, which no later process of the same pid has."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def read_start_ticks(pid: int) -> int | None:
             return parse_start_ticks(file.read())
     except (OSError, ValueError, IndexError):
         return None
+
+
+def read_hostname() -> str:
+    """This host's name."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket  # Windows
+
+    return socket.gethostname()
 
 
 def read_pid_namespace() -> int | None:

@@ -20,6 +20,7 @@ from metrana.identity import (
     resolve_name,
     script_name,
 )
+from metrana.procstat import read_hostname
 from metrana.run import Run
 from metrana.settings import ORCHESTRATION_ID, resolve_settings
 from metrana.store.launches import is_another_launch
@@ -131,7 +132,7 @@ def close() -> None:
 def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict[str, object], resume: bool) -> Run:
     global _current
     process = WriterProcess(
-        os.uname().nodename,
+        read_hostname(),
         find_rank(os.environ),
         find_rank(os.environ, LOCAL_RANK_VARIABLES),
         find_launcher_process(),
@@ -144,7 +145,7 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     spool = Spool(Writer(settings.dir, identity, process))
     spool.open()
     run = Run(identity, spool, {series: step + 1 for series, step in steps.items()}, on_close=_forget)
-    _publish(identity.orchestration_id)
+    _publish(identity.orchestration_id, is_chosen=identity.orchestration_id == settings.orchestration_id)
     _hook()
     _current = run
     if attributes:
@@ -216,13 +217,12 @@ def _environ_of_others() -> Mapping[str, str]:
     return {**os.environ, ORCHESTRATION_ID.variable: _published[1] or ""}
 
 
-def _publish(orchestration_id: str) -> None:
+def _publish(orchestration_id: str, is_chosen: bool) -> None:
     """Let the processes that this one starts join the run: they inherit the environment."""
     global _published
-    before = os.environ.get(ORCHESTRATION_ID.variable)
     # The mark tells it from an id that somebody has chosen, which is taken as it is.
-    is_chosen = before == orchestration_id
-    _published = (orchestration_id if is_chosen else INHERITED + orchestration_id, before)
+    published = orchestration_id if is_chosen else INHERITED + orchestration_id
+    _published = (published, os.environ.get(ORCHESTRATION_ID.variable))
     os.environ[ORCHESTRATION_ID.variable] = _published[0]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from metrana.errors import NoRunError
+from metrana.store.reader import read_run
 from tests.scripts import Script, children_of, is_alive, values_of, wait_until
 
 OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
@@ -888,3 +889,39 @@ def test_a_full_disk_is_told_at_once(tmp_path: Path) -> None:
     assert "No space left" in err.splitlines()[0]
     script.store = tmp_path / "copy"
     assert [1.0] == values_of(script.stored(), "x")
+
+
+def test_a_chosen_id_is_published_as_it_is(tmp_path: Path) -> None:
+    """And taken as it is by whoever has it: also after everybody in the run has ended."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os
+        metrana.init(run_name="r", orchestration_id="mine")
+        print(os.environ["METRANA_ORCHESTRATION_ID"])
+        metrana.log("loss", 1.0)
+        """,
+    )
+    for _ in range(2):
+        assert "mine\n" == script.run(environ=OFF)
+    assert 2 == len(script.stored().info.writers)
+
+
+def test_on_another_system_capture_is_off_with_one_warning(tmp_path: Path) -> None:
+    """Everything else works there."""
+    script = Script(
+        tmp_path,
+        """
+        import sys
+        sys.platform = "darwin"
+        import metrana
+        for name in ("a", "b"):
+            with metrana.init(run_name=name): metrana.log("loss", 1.0)
+        """,
+    )
+    process = script.start()
+    _, err = process.communicate(timeout=60)
+    assert 1 == len(err.splitlines()), err
+    assert "darwin" in err
+    assert ["closed", "closed"] == [info.status for info in script.infos()]
+    assert "not on darwin" == read_run(script.infos()[0]).attributes["system/capture"]
