@@ -350,12 +350,23 @@ def test_missing_package(tmp_path: Path) -> None:
 DESCRIBE = """
 import json, os
 from metrana.system.collectors.gpu import describe
-from metrana.system.devices import Hint
 from metrana.system.host import Host
-case = json.loads(os.environ["CASE"])
-torch = case["torch_current_device"]
-hint = None if torch is None else Hint("torch", torch)
-print(json.dumps(describe(Host(os.environ.get("TREE", "/"), environ=case["env"]), hint)))
+print(json.dumps(describe(Host(os.environ.get("TREE", "/"), environ={}))))
+"""
+
+DOCTOR = """
+import contextlib, io, json, os, sys
+from types import SimpleNamespace
+from metrana.cli import main
+device = json.loads(os.environ["TORCH"])
+if device is not None:
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: device)
+    sys.modules["torch"] = SimpleNamespace(cuda=cuda)
+said = io.StringIO()
+with contextlib.redirect_stdout(said):
+    status = main(["doctor", "--json"])
+assert status == 0
+print(json.dumps(json.loads(said.getvalue())["gpus"]))
 """
 
 
@@ -371,7 +382,7 @@ def test_describe_case(tmp_path: Path, case: dict[str, Any]) -> None:
     driver = FakeDriver(tmp_path)
     driver.script(sections)
 
-    found = driver.run(DESCRIBE, {"CASE": json.dumps(case)})
+    found = driver.run(DOCTOR, {**case["env"], "TORCH": json.dumps(case["torch_current_device"])})
 
     assert case["expected_visible"] == found["visible"]
     assert case["expected_owned"] == found["owned"]
@@ -383,8 +394,7 @@ def test_describe_case(tmp_path: Path, case: dict[str, Any]) -> None:
 
 def test_describe_without_a_driver(tmp_path: Path) -> None:
     """Without a driver everything is empty, and the reason says why."""
-    case: dict[str, object] = {"env": {}, "torch_current_device": None}
-    found = run_python(DESCRIBE, {"PYTHONPATH": ROOT, "CASE": json.dumps(case), "TREE": str(tmp_path)})
+    found = run_python(DESCRIBE, {"PYTHONPATH": ROOT, "TREE": str(tmp_path)})
     assert {
         "driver_version": None,
         "host_count": 0,
