@@ -33,3 +33,11 @@ class Unavailable(MetranaError):
 
 class ReadFailed(MetranaError):
     """A reading failed and may work the next time: drop it after five failures in a row."""
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in a few words for a warning or an attribute."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return text or type(error).__name__

@@ -57,7 +57,8 @@ class Run:
         self._is_closed = False
         self._is_fork_copy = False
         self._is_forked = False
-        self._fork_lock = original("_thread", "allocate_lock")()
+        self._fork_lock = original("_thread", "RLock")()
+        self._is_settling = False
         self._append = spool.append
         self._now = time.time
         self._counters: dict[SeriesKey, Callable[[], int]] = {
@@ -195,7 +196,8 @@ class Run:
         self._monitor = None
         self._spool.abandon()
         self._is_forked = True
-        self._fork_lock = original("_thread", "allocate_lock")()
+        self._is_settling = False
+        self._fork_lock = original("_thread", "RLock")()
         if not self._is_fork_copy:  # a copy of a copy that has said nothing yet changes nothing
             self._is_fork_copy = True
             # Without counters log() takes its longer way, which settles the copy.
@@ -204,8 +206,9 @@ class Run:
     def _settle_in_fork(self) -> None:
         """The copy has something to say: it gets a writer of its own in the same run."""
         with self._fork_lock:
-            if not self._is_fork_copy:
-                return  # another of its threads was first
+            if not self._is_fork_copy or self._is_settling:
+                return  # another of its threads was first, or this one is at it and was interrupted by a signal
+            self._is_settling = True
             self._spool = Spool(self._spool.writer.in_fork())
             self._append = self._spool.append
             self._spool.open()

@@ -40,6 +40,7 @@ INHERITED = "inherited:"  # in front of an id that a run has published for the p
 _current: Run | None = None
 _published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
 _is_hooked = False
+_is_opening = False
 _init_lock = _thread.RLock()
 
 
@@ -65,6 +66,7 @@ def init(
     Raises SettingError for an argument that can't be used, StoreError where the store's folder can't be written.
     Nothing that the capture of the hardware does raises.
     """
+    global _is_opening
     settings = resolve_settings(
         _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
     )
@@ -78,6 +80,8 @@ def init(
     for message in settings.warnings:
         report.warn(message)
     with _init_lock:
+        if _is_opening:
+            raise NoRunError("init() was called by a signal handler in the middle of init(): open the run before")
         run = _current
         if run is not None and _is_same(run, names, settings, orchestration_id):
             if run.is_forked and not run.is_capturing and settings.capture:
@@ -89,7 +93,11 @@ def init(
         if run is not None:
             report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
             run.close()
-        return _open(names, settings, attributes, resume)
+        _is_opening = True
+        try:
+            return _open(names, settings, attributes, resume)
+        finally:
+            _is_opening = False
 
 
 def current_run() -> Run:
@@ -253,8 +261,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    global _init_lock
-    _init_lock = _thread.RLock()  # another thread of the original may have held it
+    global _init_lock, _is_opening
+    _init_lock, _is_opening = _thread.RLock(), False  # another thread of the original may have been at it
     if _current is not None:
         _current.leave_in_fork()
 

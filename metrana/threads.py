@@ -49,6 +49,7 @@ class Worker:
         self._name = name
         self._ended = Bell()
         self._is_started = False
+        self.has_ended = False
 
     def start(self) -> None:
         """Raises RuntimeError where no thread can be started."""
@@ -63,9 +64,13 @@ class Worker:
         """True when the thread has ended, or was never started. Without a time, waits as long as it takes."""
         if not self._is_started:
             return True
-        if not self._ended.wait(-1 if timeout_secs is None else max(0.0, timeout_secs)):
-            return False
-        self._ended.ring()
+        while not self.has_ended:
+            # Woken by the bell, or now and then: an interrupt may have taken the bell away.
+            secs = 0.2 if timeout_secs is None else max(0.0, min(0.2, timeout_secs))
+            if not self._ended.wait(secs) and timeout_secs is not None:
+                timeout_secs -= secs
+                if timeout_secs <= 0:
+                    return self.has_ended
         thread = getattr(self, "_thread", None)
         if thread is not None:
             thread.join(timeout_secs)  # a moment: the thread has left its last statement of ours
@@ -75,6 +80,7 @@ class Worker:
         try:
             self._target()
         finally:
+            self.has_ended = True
             self._ended.ring()
 
 

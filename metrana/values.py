@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 MISSING = object()  # the value of a call that gave none; None would be a wrong value, and is one
 DEPTH_LIMIT = 8  # of nested attributes; what lies deeper is kept as text, which also ends what contains itself
 INT_LIMIT = 2**63  # beyond, an int goes the long way, which makes it a float or refuses it
+TIMESTAMP_LIMIT_SECS = 1e11  # three thousand years, and what a millisecond taken for a second is above
 STEP_LIMIT = 2**62  # far below what the store holds, so that counting on from a given step never leaves it
 
 
@@ -53,7 +54,7 @@ def to_timestamp(name: str, timestamp: object) -> float:
     try:
         if not isinstance(timestamp, (bool, str, bytes, bytearray)):
             secs = float(timestamp)  # type: ignore[arg-type]
-            if secs - secs == 0.0:
+            if abs(secs) < TIMESTAMP_LIMIT_SECS:
                 return secs
     except (TypeError, ValueError, OverflowError):
         pass

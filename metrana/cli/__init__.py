@@ -11,9 +11,8 @@ from typing import Any, NoReturn, Protocol, cast
 
 import metrana
 from metrana.cli.text import escape_text
-from metrana.errors import MetranaError
+from metrana.errors import MetranaError, describe_error
 from metrana.settings import DIR, resolve_dir
-from metrana.system.health import describe_error
 
 COMMANDS = ("runs", "show", "export", "doctor")
 """The modules of this package that are commands, in the order of the help."""

@@ -39,13 +39,21 @@ def ask_apart(question: Callable[[], dict[str, Any]], timeout_secs: float) -> di
         os.close(read_fd)
     if not is_complete:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, os.WNOHANG)  # one that's stuck in the kernel is left to init
+        _reap(pid, os.WNOHANG)  # one that's stuck in the kernel is left to init
         raise NoAnswer(f"no answer within {timeout_secs:g} s")
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = _reap(pid, 0)
     if data:
         answer: dict[str, Any] = json.loads(data)
         return answer
     raise NoAnswer(f"crashed: {signal.Signals(-code).name}" if code < 0 else f"ended the process with status {code}")
+
+
+def _reap(pid: int, options: int) -> int:
+    """How a child ended; 0 where somebody else has reaped it, as the kernel does with SIGCHLD ignored."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, options)[1])
+    except ChildProcessError:
+        return 0
 
 
 def _read(fd: int, deadline: float) -> tuple[bytes, bool]:

@@ -22,6 +22,7 @@ HELP = "tell what capture would do here, and why"
 NEEDS_STORE = False
 _UNLIMITED_BYTES = 1 << 62
 """v1 writes "no limit" as the largest number of whole pages."""
+LONGEST_TIMEOUT_SECS = 86_400.0
 _VERSIONS = {None: "none", 1: "v1", 2: "v2", "hybrid": "hybrid of v1 and v2"}
 _WHY = {
     "quota": "quota",
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     # Here and in _describe_gpus this command crosses the wall to the sampling side: it's a process of its own.
     from metrana.system.sources.cgroup import Cgroup
 
+    if not 0 < args.driver_timeout <= LONGEST_TIMEOUT_SECS:
+        raise SettingError(f"--driver-timeout {args.driver_timeout:g} makes no sense: give seconds, up to a day")
     host = _open_host(args.root)
     cgroup = Cgroup(host)
     facts = _describe(cgroup)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from metrana.errors import MetranaError
+from metrana.errors import MetranaError, describe_error
 from metrana.store.reader import StoredRun, open_run
-from metrana.system.health import describe_error
 
 NAME = "export"
 HELP = "write the points of a run as CSV"

@@ -132,14 +132,14 @@ def _read_run_info(folder: str, host: Host) -> RunInfo | None:
 def _join_status(writers: tuple[WriterInfo, ...]) -> str:
     """A run's status from its writers', which are in the order in which they started.
 
-    Forked copies don't count, since workers are often just killed, nor does a writer whose rank was resumed later.
+    Forked copies don't count, since workers are often just killed, nor does what had ended before the run was resumed.
     """
     counted = [writer for writer in writers if not writer.is_forked] or list(writers)
     statuses = {
         writer.status
         for index, writer in enumerate(counted)
         if writer.status == RUNNING
-        or not any(later.is_resumed and later.rank == writer.rank for later in counted[index + 1 :])
+        or not any(later.is_resumed and later.started >= writer.last for later in counted[index + 1 :])
     }
     return next(status for status in (RUNNING, ENDED, UNKNOWN, CLOSED) if status in statuses)
 

@@ -16,7 +16,7 @@ Entry = tuple[float, int, SeriesKey, float]
 
 def encode_columns(number: int, points: list[Entry]) -> str:
     """Many points of one series as one line. Timestamps are kept to the microsecond."""
-    times = [int(timestamp * 1e6 + 0.5) for timestamp, _, _, _ in points]
+    times = [round(timestamp * 1e6) for timestamp, _, _, _ in points]
     steps = [step for _, step, _, _ in points]
     values = encode_values([value for _, _, _, value in points])
     return f'{{"c":{number},"u":{times},"s":{steps},"v":{values},"t":{max(times) / 1e6!r}}}'

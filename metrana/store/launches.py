@@ -23,7 +23,12 @@ def is_another_launch(run_path: str, process: WriterProcess, is_inherited: bool)
     open, only their all being gone counts: workers come and go while their run lives. Other hosts' writers aren't
     asked: nobody here can see whether they live.
     """
-    heads = _read_heads(run_path, process.host)
+    # A pid of another namespace says as little here as one of another host.
+    heads = [
+        head
+        for head in _read_heads(run_path, process.host)
+        if head.get("pid_namespace") in (None, process.pid_namespace)
+    ]
     is_ranked = not is_inherited and (process.rank, process.local_rank) != (None, None)
     gone = [head for head in heads if _is_gone(head, process)]
     if is_ranked and any(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import time
 from collections import deque
+from contextlib import contextmanager
 
 from metrana import report
-from metrana.errors import StoreError
+from metrana.errors import StoreError, describe_error
 from metrana.store.encoding import encode_attributes, encode_end
 from metrana.store.writer import PASSING_ERRORS, Writer, describe_failure
 from metrana.threads import Bell, Worker, original, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from metrana.model import Batch
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
 DELAY_SECS = 0.5  # how long a point may wait for others to be written with
 GLANCE_SECS = 0.05  # after which a burst is seen
 BURST = 2_000  # points that are written without waiting on
-CHUNK = 20_000  # points that are encoded at once
-BACKLOG = 200_000  # points that may wait for their encoding before log() makes room for it
+CHUNK = 10_000  # points that are encoded at once
+QUIET_POINTS = 1_000  # while no more wait, log() leaves it to the thread's own pace
+BACKLOG = 250_000  # points that may wait for their encoding before log() makes room for it
 MEMORY_POINTS = 2_000_000  # that wait for a disk that refuses or hangs; beyond, the oldest are lost, and that's told
 YIELD_SECS = 0.001
 RETRY_SECS = 1.0
@@ -40,9 +44,9 @@ class _Request:
         self.is_written = is_written
         self._done.ring()
 
-    def wait(self) -> bool:
-        self._done.wait()
-        return self.is_written
+    def wait(self, secs: float) -> bool:
+        """True when it was answered within the time."""
+        return self._done.wait(secs)
 
 
 class Spool:
@@ -58,8 +62,9 @@ class Spool:
         self.writer = writer
         self.entries: deque[Any] = deque(maxlen=MEMORY_POINTS)
         self.append = self.entries.append
-        self.is_awake = False
+        self.is_awake = True  # until it's open, nothing is to be woken
         self._lock = original("_thread", "allocate_lock")()
+        self._owner: int | None = None  # the thread that holds the lock
         self._wake = Bell()
         self._hurry = Bell()
         self._requests: deque[_Request] = deque()
@@ -83,21 +88,25 @@ class Spool:
             self._worker = worker
         except RuntimeError:
             self._worker = None  # no thread to be had: log() writes by itself, see wake()
+        self.is_awake = False
+        if self.entries:
+            self.wake()
 
     def wake(self) -> None:
         """Something waits: have it written within a second."""
         if self._is_stopping:
             return
         if self._worker is None:
-            self._write_alone(sync=False)
+            self._write_alone()
             return
-        if len(self.entries) <= BACKLOG:
+        waiting = len(self.entries)
+        if waiting < QUIET_POINTS:
             self.is_awake = True
-        elif not self.writer.is_waiting:
+            self._wake.ring()
+        elif waiting > BACKLOG and not self.writer.is_stalled:
             # A loop that does nothing but log is faster than the encoding, and would never let it catch up. This gives
             # it the interpreter, call by call until it has; it never waits for the disk.
             sleep(YIELD_SECS)
-        self._wake.ring()
 
     def put_attributes(self, attributes: dict[str, object]) -> None:
         """Raises ValueError where they have no JSON form: here, in the caller's thread, not in the one that writes."""
@@ -108,9 +117,9 @@ class Spool:
 
     def put_batch(self, batch: Batch) -> None:
         """For background threads, which may wait for the disk: written at once, which spares waking another thread."""
-        if self._is_stopping:
-            return
-        with self._lock:
+        with self._holding():
+            if self._is_stopping:
+                return
             try:
                 self.writer.write_batch(batch)
                 self._is_failing = False
@@ -120,12 +129,15 @@ class Spool:
     def flush(self) -> bool:
         """Return when all that waits now is on the disk; False when the disk refused."""
         if self._worker is None:
-            return self._write_alone(sync=True)
+            return self._write_alone()
         request = _Request()
         self._requests.append(request)
         self._hurry.ring()
         self._wake.ring()
-        return request.wait()
+        while not request.wait(0.2):
+            if self._worker.has_ended:
+                return self._write_alone()
+        return request.is_written
 
     def close(self, event: str) -> None:
         """Write all that waits and the writer's end, and stop the thread. As fast as the disk allows.
@@ -142,8 +154,9 @@ class Spool:
             self._worker.join()
         if self._worker is None or self.entries:
             # What other threads logged while the last of it was written.
-            self._write_alone(sync=True)
-        self.writer.close()
+            self._write_alone()
+        with self._holding():
+            self.writer.finish()
         lost = len(self.entries) + self.writer.refused_lines
         if lost:
             report.warn(f"the store can't be written: {self.writer.path}: {lost} lines of the run's end are lost")
@@ -159,7 +172,8 @@ class Spool:
         is_over = False
         try:
             while not is_over:
-                self._wake.wait()
+                if not self.entries:
+                    self._wake.wait()
                 # Each waking costs the training process; only a burst is worth looking at again.
                 self._wait_unless_hurried(GLANCE_SECS)
                 if len(self.entries) < BURST:
@@ -167,14 +181,13 @@ class Spool:
                 is_over = self._is_stopping
                 requests = [self._requests.popleft() for _ in range(len(self._requests))]
                 self.is_awake = False
-                with self._lock:
+                with self._holding():
                     is_written = self._write(sync=is_over or bool(requests))
                 for request in requests:
                     request.finish(is_written)
                 if not is_written and not is_over:
                     self.is_awake = True
                     self._wait_unless_hurried(RETRY_SECS)
-                    self._wake.ring()
         finally:
             while self._requests:
                 self._requests.popleft().finish(False)
@@ -183,14 +196,22 @@ class Spool:
         if not self._requests and not self._is_stopping:
             self._hurry.wait(secs)
 
-    def _write_alone(self, sync: bool) -> bool:
-        """Where there's no thread: unless this thread is in the middle of it already, as a signal handler may be."""
-        if not self._lock.acquire(False):
+    def _write_alone(self) -> bool:
+        """Where there's no thread, or none any more. False where this thread is in the middle of it already: in a
+        signal handler."""
+        if self._owner == _thread.get_ident():
             return False
-        try:
-            return self._write(sync)
-        finally:
-            self._lock.release()
+        with self._holding():
+            return self._write(sync=True)
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        with self._lock:
+            self._owner = _thread.get_ident()
+            try:
+                yield
+            finally:
+                self._owner = None
 
     def _write(self, sync: bool) -> bool:
         try:
@@ -212,6 +233,9 @@ class Spool:
         except OSError as error:
             self._take_failure(error)
             return False
+        except Exception as error:  # memory that ran out, a bug: the thread must live on, and nothing is thrown away
+            self._take_failure(OSError(0, describe_error(error)))
+            return False
         self._is_failing = False
         return True
 
@@ -223,15 +247,19 @@ class Spool:
 
     def _encode(self, count: int) -> list[str]:
         """The lines of the next entries: points, and lines that stand already."""
+        popleft = self.entries.popleft
+        taken = [popleft() for _ in range(count)]
         lines: list[str] = []
         points: list[Entry] = []
-        popleft = self.entries.popleft
-        for _ in range(count):
-            entry = popleft()
-            if len(entry) == 4:
-                points.append(entry)
-            else:
-                lines += self.writer.encode_points(points)
-                lines.append(entry[1])
-                points = []
-        return lines + self.writer.encode_points(points)
+        try:
+            for entry in taken:
+                if len(entry) == 4:
+                    points.append(entry)
+                else:
+                    lines += self.writer.encode_points(points)
+                    lines.append(entry[1])
+                    points = []
+            return lines + self.writer.encode_points(points)
+        except BaseException:
+            self.entries.extendleft(reversed(taken))
+            raise

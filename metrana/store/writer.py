@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from metrana.model import Batch
     from metrana.store.process import WriterProcess
 
+STALL_SECS = 0.05
 LOOK_SECS = 5.0  # from one look at whether the folder is still there to the next
 WRITE_BYTES = 1024 * 1024  # at most in one write call, so that a stalled disk never holds much more than this twice
 
@@ -70,7 +71,8 @@ class Writer:
         self._refused = b""
         self._is_torn = False
         self._look_due = 0.0
-        self.is_waiting = False  # for the disk, that is: inside a write call
+        self._is_finished = False
+        self._waiting_since = 0.0  # for the disk, that is: inside a write call
 
     def open(self, timestamp: float) -> None:
         """Make the folder and its first segment. Raises OSError; may be called again then."""
@@ -87,12 +89,20 @@ class Writer:
         """How many lines wait here for a disk that refused them."""
         return self._refused.count(b"\n")
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the disk keeps a write call waiting; a moment may as well be a wait for the interpreter."""
+        since = self._waiting_since
+        return since > 0.0 and time.monotonic() - since > STALL_SECS
+
     def in_fork(self) -> Writer:
         """A writer of the same run for this process, a forked copy of the one that made this writer."""
         return Writer(self.store_dir, self._identity, self._process.in_fork(), self._segment_bytes)
 
     def write(self, lines: Iterable[str], timestamp: float) -> None:
         """Append lines, each without its newline. Raises OSError; what was not written is kept for the next call."""
+        if self._is_finished:
+            return
         self._refused += "".join([line + "\n" for line in lines]).encode("ascii")
         if self._fd >= 0 and timestamp >= self._look_due and self._is_removed(timestamp):
             report.warn(f"the store's folder was removed while it was written: {self.path} is made anew")
@@ -112,6 +122,15 @@ class Writer:
         Neighbours of one tick share a line. A burst of one series, as a loop that logs without a pause makes, is
         written in columns: a third of the time and of the room.
         """
+        known = len(self._series)
+        try:
+            return self._encode_points(entries)
+        except BaseException:
+            while len(self._series) > known:  # their declarations are lost with the other lines
+                self._series.popitem()
+            raise
+
+    def _encode_points(self, entries: list[Entry]) -> list[str]:
         lines: list[str] = []
         mixed: list[Entry] = []
         for key, group in groupby(entries, itemgetter(2)):
@@ -157,9 +176,14 @@ class Writer:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def finish(self) -> None:
+        """Close for good: what comes later is no longer of this run."""
+        self._is_finished = True
+        self.close()
 
     def look(self) -> None:
         """Have the next write see whether the folder is still there."""
@@ -195,11 +219,11 @@ class Writer:
             end = self._refused.rfind(b"\n", 0, WRITE_BYTES) + 1 or self._refused.find(b"\n") + 1
         chunk = self._refused[:end]
         prefix = b"\n" if self._is_torn else b""
-        self.is_waiting = True
+        self._waiting_since = time.monotonic()
         try:
             written = os.write(self._fd, prefix + chunk)
         finally:
-            self.is_waiting = False
+            self._waiting_since = 0.0
         self._size += written
         written -= len(prefix)
         if written < 0:

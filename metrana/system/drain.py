@@ -99,5 +99,5 @@ class Drain:
 def find_knowledge(own_thread: bool) -> dict[str, Any]:
     """What only the training process knows of its devices: its environment as it is now, and its framework's device."""
     hint = find_hint(sys.modules, own_thread)
-    environ = {name: os.environ[name] for name in devices.ENVIRONMENT if name in os.environ}
+    environ = {name: value for name in devices.ENVIRONMENT if (value := os.environ.get(name)) is not None}
     return {"environ": environ, "hint": hint.to_dict() if hint else None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metrana.errors import Unavailable
+from metrana.errors import Unavailable, describe_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,11 +65,3 @@ class Health:
         self._dropped.pop(key, None)
         self._failures.pop(key, None)
         self._told.discard(key)
-
-
-def describe_error(error: BaseException) -> str:
-    """An error in a few words for a warning or an attribute."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return text or type(error).__name__

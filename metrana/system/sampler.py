@@ -8,11 +8,11 @@ import platform
 from collections.abc import Callable
 from functools import partial
 
-from metrana.errors import ReadFailed, Unavailable
+from metrana.errors import ReadFailed, Unavailable, describe_error
 from metrana.model import Batch, Labels, Sample, Scope, labels_of
 from metrana.system.collectors import COLLECTORS, Collector, DeviceCollector
 from metrana.system.devices import Hint
-from metrana.system.health import Health, describe_error
+from metrana.system.health import Health
 from metrana.system.host import Host
 
 CAPTURE_ATTRIBUTE = "system/capture/"

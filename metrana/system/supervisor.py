@@ -63,65 +63,60 @@ class Supervisor:
         self._is_stopping = False
         self._child: ChildProcess | None = None
         self._queue: Any = None
+        self._orders: OrderSender | None = None
 
     def start(self) -> None:
         """Launch the child and its drain. Raises CannotLaunch, OSError, RuntimeError; then nothing is left behind."""
         # Not when metrana is imported: these are a third of all that it imports, and runs without capture need neither.
         with StdlibFirst():
             from multiprocessing import queues
-        with StandardDescriptors():
-            self._queue = queues.Queue(_QUEUE_SIZE, ctx=NullContext())
-            try:
-                self._orders = OrderSender()
-            except OSError:
-                self._close_queue()
-                raise
-        self._drain = Drain(self._queue, self._orders, self._handlers, self._end, self._interval_secs)
-        options = {
-            "pid": os.getpid(),
-            "interval_secs": self._interval_secs,
-            "first_step": self._first_step,
-            **self._drain.knowledge,
-        }
+        # From the first descriptor on: another thread may fork at any moment, and a copy must give them all back.
+        _alive.add(self)
         try:
+            with StandardDescriptors():
+                self._queue = queues.Queue(_QUEUE_SIZE, ctx=NullContext())
+                self._orders = orders = OrderSender()
+            self._drain = Drain(self._queue, orders, self._handlers, self._end, self._interval_secs)
+            options = {
+                "pid": os.getpid(),
+                "interval_secs": self._interval_secs,
+                "first_step": self._first_step,
+                **self._drain.knowledge,
+            }
             process_object = context.SpawnProcess(
-                target=Entry("metrana.system.child", "main"),
-                args=(self._queue, self._orders.receiver(), options),
-                name=NAME,
+                target=Entry("metrana.system.child", "main"), args=(self._queue, orders.receiver(), options), name=NAME
             )
             self._child = ChildProcess(process_object, find_folders())
             self._queue._writer.close()  # a dead child then means the end of the queue, also in mid-message
             self._drain.start()
         except BaseException:
+            _alive.discard(self)
             if self._child is not None:
                 self._child.send_signal(signal.SIGKILL)
                 self._child.wait(STOP_SECS)
-                self._child.close()
-            self._close_queue()
-            self._orders.close()
+            self.forget()
             raise
-        self._orders.close_receiver()
-        _alive.add(self)
+        orders.close_receiver()
 
     def stop(self, timeout_secs: float = STOP_SECS) -> None:
         """Ask the child for its last tick and its exit; terminate, kill and abandon it as the time runs out."""
-        child = self._child
-        if child is None or child.owner_pid != os.getpid():
+        child, orders = self._child, self._orders
+        if child is None or orders is None or child.owner_pid != os.getpid():
             return
         self._child = None
         self._is_stopping = True
         _alive.discard(self)
         try:
-            self._stop(child, timeout_secs)
+            self._stop(child, orders, timeout_secs)
         except BaseException:
             child.send_signal(signal.SIGKILL)  # an interrupt ends the patience, too
             raise
         finally:
             child.close()
-            self._orders.close()
+            orders.close()
 
-    def _stop(self, child: ChildProcess, timeout_secs: float) -> None:
-        self._orders.send({STOP: True})
+    def _stop(self, child: ChildProcess, orders: OrderSender, timeout_secs: float) -> None:
+        orders.send({STOP: True})
         is_drained = self._drain.join(timeout_secs * _ORDERLY_SHARE)
         for signal_number, share in ((TERMINATE, _TERMINATE_SHARE), (signal.SIGKILL, _KILL_SHARE)):
             # A child that has closed its queue needs a moment to exit.
@@ -134,9 +129,12 @@ class Supervisor:
         child.wait(timeout_secs * _KILL_SHARE)
 
     def forget(self) -> None:
-        """In a forked copy of the training process: drop what belongs to the original."""
-        self._close_queue()
-        self._orders.close()
+        """Give back every descriptor; in a forked copy of the training process, those of the original."""
+        if self._queue is not None:
+            self._queue._reader.close()
+            self._queue._writer.close()
+        if self._orders is not None:
+            self._orders.close()
         if self._child is not None:
             self._child.close()
         self._child = None
@@ -158,10 +156,6 @@ class Supervisor:
         if child is not None and not self._is_stopping:
             child.wait(1.0)
             self._on_lost(self._failure or "the sampling process ended unexpectedly")
-
-    def _close_queue(self) -> None:
-        self._queue._reader.close()
-        self._queue._writer.close()
 
 
 def _forget_in_fork() -> None:

@@ -925,3 +925,82 @@ def test_on_another_system_capture_is_off_with_one_warning(tmp_path: Path) -> No
     assert "darwin" in err
     assert ["closed", "closed"] == [info.status for info in script.infos()]
     assert "not on darwin" == read_run(script.infos()[0]).attributes["system/capture"]
+
+
+def test_a_flush_beside_a_close_always_returns(tmp_path: Path) -> None:
+    """Whoever waits for the store's thread is answered, also when that has just ended."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, threading
+        for i in range(40):
+            run = metrana.init(run_name=f"r{i}")
+            def work():
+                try:
+                    while True: run.log("x", 1.0); run.flush()
+                except (metrana.NoRunError, metrana.StoreError):
+                    pass
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads: thread.start()
+            closers = [threading.Thread(target=run.close) for _ in range(3)]
+            for closer in closers: closer.start()
+            for thread in threads + closers: thread.join(20)
+            assert not any(thread.is_alive() for thread in threads + closers), i
+        """,
+    )
+    script.run(environ=OFF)
+    assert {"closed"} == {info.status for info in script.infos()}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+def test_ranks_in_containers_of_one_host_share_a_run(tmp_path: Path) -> None:
+    """A pid of another namespace says nothing: its process isn't taken for gone."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, sys
+        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
+        print("up", flush=True)
+        sys.stdin.read()
+        """,
+    )
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pid namespace can be made here")
+    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    processes = []
+    try:
+        for rank, prefix in (("0", []), ("1", container)):
+            process = subprocess.Popen(
+                [*prefix, sys.executable, str(script.path)],
+                env=script.environment({**OFF, "TORCHELASTIC_RUN_ID": "job", "RANK": rank}),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            processes.append(process)
+            assert process.stdout is not None
+            assert "up\n" == process.stdout.readline()
+        assert 2 == len(script.stored().info.writers)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_the_doctor_works_with_sigchld_ignored(tmp_path: Path) -> None:
+    """The kernel then reaps the process apart by itself."""
+    script = Script(tmp_path, "")
+    out = script.run("sh", "-c", f'trap "" CHLD; exec "{sys.executable}" -m metrana doctor')
+    assert "gpus" in out
+
+
+def test_a_senseless_driver_timeout_is_one_clear_error(tmp_path: Path) -> None:
+    """With exit status 2."""
+    script = Script(tmp_path, "")
+    for value in ("inf", "nan", "0", "-1"):
+        command = (sys.executable, "-m", "metrana", "doctor", f"--driver-timeout={value}")
+        script.run(
+            *command,
+            code=2,
+            stderr=f"metrana: --driver-timeout {float(value):g} makes no sense: give seconds, up to a day\n",
+        )

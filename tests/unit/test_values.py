@@ -102,7 +102,9 @@ def test_other_things_are_no_steps(step: object) -> None:
         values.to_step("loss", step)
 
 
-@pytest.mark.parametrize("timestamp", ["now", None, float("nan"), float("inf"), True, "5"])
+@pytest.mark.parametrize(
+    "timestamp", ["now", None, float("nan"), float("inf"), True, "5", b"5", 1e303, 1767225600123.0]
+)
 def test_senseless_timestamps_are_errors(timestamp: object) -> None:
     """Seconds since the epoch, finite."""
     with pytest.raises(MetricError, match="'loss'.*timestamp="):

@@ -59,6 +59,7 @@ def test_a_burst_is_written_in_columns(tmp_path: Path) -> None:
     writer = make_writer(tmp_path)
     burst = [(1767225600.0 + i / 1e6, i, "loss", i * 0.37) for i in range(2500)]
     burst[7] = (burst[7][0], 7, "loss", float("inf"))
+    burst[8] = (-1.5, 8, "loss", -1.0)
     entries = [(1767225599.0, 0, "lr", 1.0), *burst, (1767225601.5, 3, "lr", 2)]
     lines = writer.encode_points(entries)
     assert len(lines) < 10
@@ -67,7 +68,8 @@ def test_a_burst_is_written_in_columns(tmp_path: Path) -> None:
     (info,) = find_runs(str(tmp_path))
     run = read_run(info)
     loss = run.series["loss", ()]
-    assert [(t, s, v) for t, s, _, v in burst] == list(zip(loss.timestamps, loss.steps, loss.values, strict=True))
+    by_time = sorted(burst, key=lambda entry: entry[0])
+    assert [(t, s, v) for t, s, _, v in by_time] == list(zip(loss.timestamps, loss.steps, loss.values, strict=True))
     assert [1.0, 2.0] == list(run.series["lr", ()].values)
     assert 0 == run.skipped_lines
     assert 1767225601.5 == info.last
