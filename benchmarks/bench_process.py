@@ -68,13 +68,13 @@ def child_secs():
                 return total / 1e9
         except (OSError, ValueError, IndexError):
             pass
-time.sleep(2.5)
+time.sleep(4.5)  # past the start: the attributes are written, and the first samples taken
 child = child_secs()
 parent = time.process_time()
-time.sleep(10)
+time.sleep(12)
 parent, child = time.process_time() - parent, child_secs() - child
 metrana.close()
-tell(parent_ms=parent * 100, child_ms=child * 100)
+tell(parent_ms=parent * 1e3 / 12, child_ms=child * 1e3 / 12)
 """
 
 GRID = """

@@ -11,7 +11,7 @@ from metrana import report
 from metrana.system import devices
 from metrana.system.channel import OrderSender
 from metrana.system.hints import find_hint
-from metrana.threads import Worker, original
+from metrana.threads import Bell, Worker, original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 HINT_PERIOD_SECS = 5.0
+# Waking is what a message costs, ten times the work on it. So with short intervals several are taken at a time; until
+# then they lie in the pipe, where the child's death doesn't touch them.
+REST_SECS = 3.0
 
 
 class Drain:
@@ -40,7 +43,9 @@ class Drain:
         self._orders = orders
         self._handlers = handlers
         self._on_end = on_end
-        self._is_frequent = interval_secs <= HINT_PERIOD_SECS
+        self._is_frequent = interval_secs < REST_SECS
+        self._is_hurried = False
+        self._rest = Bell()
         self._sent = find_knowledge(own_thread=True)
         self._worker = Worker(self._run, "metrana-drain")
 
@@ -52,6 +57,11 @@ class Drain:
     def start(self) -> None:
         """Raises RuntimeError where no thread can be started."""
         self._worker.start()
+
+    def hurry(self) -> None:
+        """Take what comes as it comes, to the queue's end."""
+        self._is_hurried = True
+        self._rest.ring()
 
     def join(self, timeout_secs: float) -> bool:
         return self._worker.join(timeout_secs)
@@ -65,9 +75,13 @@ class Drain:
                 # With short intervals each message is an occasion to look, and a wait with a limit would cost more.
                 if self._is_frequent or poller.poll(HINT_PERIOD_SECS * 1000):
                     self._take()
+                    while poller.poll(0):
+                        self._take()
                 if time.monotonic() >= next_look:
                     self._send_knowledge()
                     next_look = time.monotonic() + HINT_PERIOD_SECS
+                if self._is_frequent and not self._is_hurried:
+                    self._rest.wait(REST_SECS)
         except (EOFError, OSError):
             pass  # the child is gone
         except Exception:  # a message that can't be unpickled ends capture, not the training

@@ -117,6 +117,7 @@ class Supervisor:
 
     def _stop(self, child: ChildProcess, orders: OrderSender, timeout_secs: float) -> None:
         orders.send({STOP: True})
+        self._drain.hurry()
         is_drained = self._drain.join(timeout_secs * _ORDERLY_SHARE)
         for signal_number, share in ((TERMINATE, _TERMINATE_SHARE), (signal.SIGKILL, _KILL_SHARE)):
             # A child that has closed its queue needs a moment to exit.
