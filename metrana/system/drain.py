@@ -22,6 +22,7 @@ HINT_PERIOD_SECS = 5.0
 # Waking is what a message costs, ten times the work on it. So with short intervals several are taken at a time; until
 # then they lie in the pipe, where the child's death doesn't touch them.
 REST_SECS = 3.0
+EAGER_SECS = 4.0  # at first everything is taken as it comes: one wants to see the charts begin
 
 
 class Drain:
@@ -70,6 +71,7 @@ class Drain:
         poller = original("select", "poll")()
         poller.register(self._queue._reader.fileno(), select.POLLIN)
         next_look = 0.0
+        rest_from = time.monotonic() + EAGER_SECS
         try:
             while True:
                 # With short intervals each message is an occasion to look, and a wait with a limit would cost more.
@@ -80,7 +82,7 @@ class Drain:
                 if time.monotonic() >= next_look:
                     self._send_knowledge()
                     next_look = time.monotonic() + HINT_PERIOD_SECS
-                if self._is_frequent and not self._is_hurried:
+                if self._is_frequent and not self._is_hurried and time.monotonic() > rest_from:
                     self._rest.wait(REST_SECS)
         except (EOFError, OSError):
             pass  # the child is gone
