@@ -26,7 +26,7 @@ def sampled():
     segments = pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl")
     return any("system/process/rss_bytes" in segment.read_text() for segment in segments)
 def train():
-    print("training")
+    print("training", flush=True)  # a pool's worker is killed, with what it has buffered
     run = metrana.init(run_name="r", system_metrics_interval_secs=1)
     end = time.monotonic() + 30
     while not sampled() and time.monotonic() < end:
@@ -173,7 +173,7 @@ def test_in_a_deleted_working_folder(tmp_path: Path) -> None:
 
 def test_with_standard_streams_closed(tmp_path: Path) -> None:
     """The numbers 0 to 2 are free, and no pipe may land there."""
-    script = Script(tmp_path, BODY.replace('print("training")', "pass") + "train()\n")
+    script = Script(tmp_path, BODY.replace('print("training", flush=True)', "pass") + "train()\n")
     script.run("sh", "-c", f'exec "{sys.executable}" "{script.path}" <&- >&- 2>&-')
     check(script, "training")
 
