@@ -260,6 +260,6 @@ class Spool:
                     lines.append(entry[1])
                     points = []
             return lines + self.writer.encode_points(points)
-        except BaseException:
+        except BaseException:  # whatever it was: nothing that was taken may be lost for it
             self.entries.extendleft(reversed(taken))
             raise

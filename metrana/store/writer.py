@@ -125,8 +125,8 @@ class Writer:
         known = len(self._series)
         try:
             return self._encode_points(entries)
-        except BaseException:
-            while len(self._series) > known:  # their declarations are lost with the other lines
+        except BaseException:  # whatever it was: the new series' declarations are lost with the other lines
+            while len(self._series) > known:
                 self._series.popitem()
             raise
 

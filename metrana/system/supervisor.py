@@ -154,7 +154,7 @@ class Supervisor:
         if self._is_stopping:
             return
         child = self._child
-        if child is not None and not self._is_stopping:
+        if child is not None:
             child.wait(1.0)
             self._on_lost(self._failure or "the sampling process ended unexpectedly")
 
