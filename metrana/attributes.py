@@ -31,6 +31,8 @@ ATTRIBUTES = (
     Attribute("system/gpu/mig_partitioned_count", "Visible GPUs that are skipped for being MIG-partitioned."),
     Attribute("system/arbitration_mode", "How processes agreed on who reports what: shm, tmp, unavailable or none."),
     Attribute("system/capture", "Why the hardware isn't charted, or isn't any more; absent while it is."),
+    Attribute("system/capture_replaced", "How often the sampling process was replaced, and how the last was lost."),
+    Attribute("system/capture_dropped_batches", "Batches that a stalled training process lost; absent for none."),
     Attribute("system/capture/cpu", "ok, or why the CPU isn't charted."),
     Attribute("system/capture/memory", "ok, or why the memory isn't charted."),
     Attribute("system/capture/disk", "ok, or why the disk isn't charted."),

@@ -27,6 +27,14 @@ class RunNotFoundError(MetranaError, LookupError):
     """No run of the store has that name or id."""
 
 
+class SeriesNotFoundError(MetranaError, LookupError):
+    """No series of the run has that name, matches that pattern or carries that label."""
+
+
+class MissingExtraError(MetranaError, ImportError):
+    """A package that an extra brings isn't installed; the message names the pip command."""
+
+
 class Unavailable(MetranaError):
     """A thing isn't there and won't turn up: drop it at once. The message says why in a few words."""
 

@@ -27,6 +27,16 @@ RANK_VARIABLES = (
 
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
+WORLD_SIZE_VARIABLES = (
+    "WORLD_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "FLUX_JOB_SIZE",
+)
+
 # Each launcher by the variables that together name one launch of its job.
 _LAUNCHERS = (
     ("torchelastic", ("TORCHELASTIC_RUN_ID",)),

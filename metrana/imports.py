@@ -30,13 +30,15 @@ class StdlibFirst:
         self._shadowing: dict[str, ModuleType] = {}
         self._before: set[str] = set()
         self._in_front = _folders_in_front(sys.path)
+        self._real_in_front = {_real(entry) for entry in self._in_front}
+        self._known: dict[str, bool] = {}  # by folder: there are few, and each costs a stat per level
 
     def __enter__(self) -> None:
         if not self._in_front:
             return
         self._before = set(sys.modules)
         for name, module in list(sys.modules.items()):
-            if name in sys.stdlib_module_names and self._is_shadow(getattr(module, "__spec__", None)):
+            if name.partition(".")[0] in sys.stdlib_module_names and self._is_shadow(getattr(module, "__spec__", None)):
                 self._shadowing[name] = sys.modules.pop(name)
         sys.meta_path.insert(0, self)
 
@@ -60,14 +62,27 @@ class StdlibFirst:
         return importlib.machinery.PathFinder.find_spec(name, [p for p in sys.path if p not in self._in_front])
 
     def _is_shadow(self, spec: importlib.machinery.ModuleSpec | None) -> bool:
-        origin = getattr(spec, "origin", None)
-        return isinstance(origin, str) and (os.path.dirname(origin) or ".") in self._in_front
+        if spec is None or not spec.has_location or not isinstance(spec.origin, str):
+            return False  # built-in or frozen ones have no place
+        folder = os.path.dirname(spec.origin)
+        for _ in range(spec.name.count(".") + (spec.submodule_search_locations is not None)):
+            folder = os.path.dirname(folder)  # a package's __init__, a module in a package
+        if folder not in self._known:
+            self._known[folder] = _real(folder) in self._real_in_front
+        return self._known[folder]
 
 
 def _folders_in_front(path: list[str]) -> list[str]:
     """The entries of ``sys.path`` that come before the standard library: the script's folder, PYTHONPATH."""
     for index, entry in enumerate(path):
-        if os.path.realpath(entry or ".") == os.path.realpath(_STDLIB):
+        if _real(entry) == _real(_STDLIB):
             # The zip that may hold the standard library stands right before it.
             return [p for p in path[:index] if not os.path.basename(p).startswith("python")]
     return []
+
+
+def _real(folder: str) -> str:
+    try:
+        return os.path.realpath(folder or ".")
+    except OSError:
+        return folder  # the working folder is gone

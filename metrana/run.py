@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from itertools import count
+from multiprocessing import util
 
 from metrana import values
 from metrana.errors import MetricError, NoRunError, StoreError
 from metrana.store.spool import Spool
-from metrana.system import SystemMonitor
+from metrana.system import GRACE_SECS, SystemMonitor
 from metrana.threads import original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from metrana.identity import Identity
     from metrana.model import Labels
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
 CLOSED, FAILED = "closed", "failed"
 
+_is_exiting = False
+
 
 class _NoCounters(dict):  # type: ignore[type-arg]
     """The counters of a closed run: none, and none can be made by a log() that another thread began before."""
 
     def setdefault(self, key: object, default: object = None) -> NoReturn:
-        raise NoRunError("the run was closed by another thread: call metrana.init() to open another")
+        raise no_run("the run was closed by another thread: call metrana.init() to open another")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         self.setdefault(key)
@@ -49,6 +53,7 @@ class Run:
         spool: Spool,
         next_steps: dict[tuple[str, Labels], int],
         on_close: Callable[[Run], None],
+        lacks_capture: bool,
     ) -> None:
         self._identity = identity
         self._spool = spool
@@ -56,7 +61,7 @@ class Run:
         self._monitor: SystemMonitor | None = None
         self._is_closed = False
         self._is_fork_copy = False
-        self._is_forked = False
+        self._lacks_capture = lacks_capture
         self._fork_lock = original("_thread", "RLock")()
         self._is_settling = False
         self._append = spool.append
@@ -90,14 +95,9 @@ class Run:
         return self._is_closed
 
     @property
-    def is_forked(self) -> bool:
-        """Whether this process is a forked copy of the one that opened the run."""
-        return self._is_forked
-
-    @property
-    def is_capturing(self) -> bool:
-        """Whether this process has been charting the hardware: not with capture off, nor in a forked copy."""
-        return self._monitor is not None
+    def lacks_capture(self) -> bool:
+        """Whether the next init() is to chart the hardware: in a forked copy, and where the start was interrupted."""
+        return self._lacks_capture
 
     @property
     def identity(self) -> Identity:
@@ -105,7 +105,7 @@ class Run:
 
     def log(
         self,
-        name: str | dict[str, object],
+        name: str | dict[str, Any],
         value: object = values.MISSING,
         *,
         step: object = None,
@@ -139,7 +139,7 @@ class Run:
             return
         self._log(name, value, step, labels, timestamp)
 
-    def log_attributes(self, attributes: dict[str, object]) -> None:
+    def log_attributes(self, attributes: dict[str, Any]) -> None:
         """Log constant facts of the run. Later ones replace earlier ones of the same name.
 
         Values are JSON's: numbers, texts, lists, dicts; anything else is kept as its text. Raises SettingError where
@@ -173,19 +173,28 @@ class Run:
         # sys.exit() is an end that the script chose, as it is at the end of a script without the context.
         self._end(CLOSED if kind is None or issubclass(kind, SystemExit) else FAILED)
 
-    def capture(self, interval_secs: float, first_step: int = 0) -> None:
-        """Start charting the hardware into this run. Never raises an Exception."""
+    def capture(self, interval_secs: float, first_step: int = 0, grace_secs: float = GRACE_SECS) -> None:
+        """Start charting the hardware into this run. Never raises an Exception.
+
+        ``grace_secs`` is how long the other processes of the run have to claim the cards that they drive.
+        """
         self._check_open()
         self._monitor = SystemMonitor(
             on_batch=self._spool.put_batch,
             on_attributes=self._spool.put_attributes,
             interval_secs=interval_secs,
             first_step=first_step,
+            run_id=self.id,
+            rank=self._spool.writer.rank,
+            grace_secs=grace_secs,
         )
         self._monitor.start()
+        self._lacks_capture = False
 
     def end_at_exit(self) -> None:
         """The interpreter ends without a ``close()``: keep everything, and tell a crash from an end."""
+        global _is_exiting
+        _is_exiting = True
         has_crashed = not hasattr(sys, "ps1") and (
             getattr(sys, "last_exc", None) is not None or getattr(sys, "last_type", None) is not None
         )
@@ -195,7 +204,7 @@ class Run:
         """In a forked copy of the process: the sampling child, the writer and all that waits are the original's."""
         self._monitor = None
         self._spool.abandon()
-        self._is_forked = True
+        self._lacks_capture = True
         self._is_settling = False
         self._fork_lock = original("_thread", "RLock")()
         if not self._is_fork_copy:  # a copy of a copy that has said nothing yet changes nothing
@@ -213,8 +222,6 @@ class Run:
             self._append = self._spool.append
             self._spool.open()
             # multiprocessing's forked workers leave by os._exit, which runs its finalizers and no exit handler.
-            from multiprocessing import util
-
             util.Finalize(self, self.end_at_exit, exitpriority=0)
             # Last of all: they open the short way to every thread.
             self._counters = self._original_counters
@@ -271,10 +278,20 @@ class Run:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise NoRunError(f"run {self.name!r} is closed: call metrana.init() to open another")
+            raise no_run(f"run {self.name!r} is closed: call metrana.init() to open another")
         if self._is_fork_copy:
             self._settle_in_fork()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
         return f"<metrana.Run {self.name!r} {self.id} {state} in {os.path.dirname(self.path)}>"
+
+
+def no_run(message: str) -> BaseException:
+    """What to raise without an open run: NoRunError; in a daemon thread that the interpreter's exit meets, its end.
+
+    Python stops such threads a moment later, in silence. A traceback would look like a fault of the training.
+    """
+    if _is_exiting and threading.get_ident() != threading.main_thread().ident:
+        return SystemExit()
+    return NoRunError(message)

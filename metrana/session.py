@@ -12,6 +12,7 @@ from metrana.errors import NoRunError, SettingError
 from metrana.identity import (
     DEFAULT_NAME,
     LOCAL_RANK_VARIABLES,
+    WORLD_SIZE_VARIABLES,
     Identity,
     find_launch,
     find_launcher_process,
@@ -20,17 +21,20 @@ from metrana.identity import (
     resolve_name,
     script_name,
 )
+from metrana.imports import StdlibFirst
 from metrana.procstat import read_hostname
-from metrana.run import Run
+from metrana.run import Run, no_run
 from metrana.settings import ORCHESTRATION_ID, resolve_settings
 from metrana.store.launches import is_another_launch
 from metrana.store.process import WriterProcess
 from metrana.store.spool import Spool
 from metrana.store.writer import Writer
+from metrana.system import GRACE_SECS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from metrana.model import Labels
     from metrana.settings import Settings
@@ -50,7 +54,7 @@ def init(
     workspace_name: str | None = None,
     project_name: str | None = None,
     run_name: str | None = None,
-    config: dict[str, object] | None = None,
+    config: dict[str, Any] | None = None,
     tags: list[str] | tuple[str, ...] | None = None,
     dir: str | os.PathLike[str] | None = None,
     orchestration_id: str | None = None,
@@ -84,7 +88,7 @@ def init(
             raise NoRunError("init() was called by a signal handler in the middle of init(): open the run before")
         run = _current
         if run is not None and _is_same(run, names, settings, orchestration_id):
-            if run.is_forked and not run.is_capturing and settings.capture:
+            if run.lacks_capture and settings.capture:
                 # A forked worker that asks for a run is a process of it like any other.
                 run.capture(settings.interval_secs)
             if attributes:
@@ -103,12 +107,12 @@ def init(
 def current_run() -> Run:
     """The run that the module's functions act on. Raises NoRunError."""
     if _current is None:
-        raise NoRunError("no run is open: call metrana.init() first")
+        raise no_run("no run is open: call metrana.init() first")
     return _current
 
 
 def log(
-    name: str | dict[str, object],
+    name: str | dict[str, Any],
     value: object = values.MISSING,
     *,
     step: object = None,
@@ -122,7 +126,7 @@ def log(
     run.log(name, value, step=step, labels=labels, timestamp=timestamp)
 
 
-def log_attributes(attributes: dict[str, object]) -> None:
+def log_attributes(attributes: dict[str, Any]) -> None:
     """Log constant facts of the current run: see Run.log_attributes. Raises NoRunError with none open."""
     current_run().log_attributes(attributes)
 
@@ -152,7 +156,8 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
         process.is_resumed = True
     spool = Spool(Writer(settings.dir, identity, process))
     spool.open()
-    run = Run(identity, spool, {series: step + 1 for series, step in steps.items()}, on_close=_forget)
+    next_steps = {series: step + 1 for series, step in steps.items()}
+    run = Run(identity, spool, next_steps, on_close=_forget, lacks_capture=settings.capture)
     _publish(identity.orchestration_id, is_chosen=identity.orchestration_id == settings.orchestration_id)
     _hook()
     _current = run
@@ -160,8 +165,14 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
         spool.put_attributes(attributes)
     if settings.capture:
         system_steps = [step + 1 for (name, _), step in steps.items() if name.startswith("system/")]
-        run.capture(settings.interval_secs, max(system_steps, default=0))
+        run.capture(settings.interval_secs, max(system_steps, default=0), _find_grace(settings, process.launcher))
     return run
+
+
+def _find_grace(settings: Settings, launcher_process: str | None) -> float:
+    """How long this process leaves cards that nobody has claimed to others of the run; nothing where it's alone."""
+    has_launch = settings.orchestration_id is not None or find_launch(os.environ, launcher_process) is not None
+    return GRACE_SECS if has_launch and find_rank(os.environ, WORLD_SIZE_VARIABLES) != 1 else 0.0
 
 
 def _identify(names: tuple[str, str, str, str], settings: Settings, process: WriterProcess) -> Identity:
@@ -192,8 +203,9 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, process: Wri
 
 def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
     # The reading side is loaded only for this.
-    from metrana.store.catalog import find_runs
-    from metrana.store.reader import last_steps, read_run
+    with StdlibFirst():
+        from metrana.store.catalog import find_runs
+        from metrana.store.reader import last_steps, read_run
 
     for found in find_runs(store_dir):
         own = (found.organization, found.workspace_name, found.project_name, found.run_name)

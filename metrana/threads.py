@@ -1,13 +1,16 @@
-"""Real threads in the training process, also where gevent has replaced Python's own by greenlets.
+"""Real threads in the training process, also where gevent or eventlet has replaced Python's own by greenlets.
 
-A reader that blocks would freeze a gevent program, and a greenlet would never run while the training computes.
+A reader that blocks would freeze such a program, and a greenlet would never run while the training computes.
 """
 
 from __future__ import annotations
 
-import importlib
+import _thread
+import os
+import select
 import sys
 import threading
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,16 +18,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# The modules themselves and not their names: a select.py beside the script would be found by its name.
+_MODULES = {"_thread": _thread, "os": os, "select": select, "time": time}
+
+
 def original(module: str, name: str) -> Any:
-    """A function of the standard library as it was before gevent patched it."""
+    """A function of the standard library as it was before gevent or eventlet patched it."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None:
         return monkey.get_original(module, name)
-    return getattr(importlib.import_module(module), name)
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None:
+        return getattr(patcher.original(module), name)
+    return getattr(_MODULES[module], name)
 
 
 class Bell:
-    """Wakes one waiting thread; rung before the wait, the wait returns at once. Safe under gevent and in signals."""
+    """Wakes one waiting thread; rung before the wait, the wait returns at once. Safe among greenlets and in signals."""
 
     def __init__(self) -> None:
         self._lock = original("_thread", "allocate_lock")()
@@ -53,11 +63,16 @@ class Worker:
 
     def start(self) -> None:
         """Raises RuntimeError where no thread can be started."""
-        if "gevent.monkey" in sys.modules:
+        if "gevent.monkey" in sys.modules or "eventlet.patcher" in sys.modules:
             original("_thread", "start_new_thread")(self._run, ())
         else:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            self._is_started = True  # before: an interrupt may come out of start() though the thread is there
+            try:
+                self._thread.start()
+            except Exception:
+                self._is_started = False
+                raise
         self._is_started = True
 
     def join(self, timeout_secs: float | None = None) -> bool:

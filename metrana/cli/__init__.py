@@ -14,7 +14,7 @@ from metrana.cli.text import escape_text
 from metrana.errors import MetranaError, describe_error
 from metrana.settings import DIR, resolve_dir
 
-COMMANDS = ("runs", "show", "export", "doctor")
+COMMANDS = ("runs", "show", "ui", "export", "doctor")
 """The modules of this package that are commands, in the order of the help."""
 
 _DESCRIPTION = "Look at runs and at what the machines did meanwhile."
@@ -40,6 +40,8 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status: 0, 2 after an error in one line on stderr, 130 after Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # started with it closed
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
     _make_printable(sys.stdout)
     _make_printable(sys.stderr)
     try:
@@ -83,6 +85,12 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return parser
 
 
+def _command_parser(command: Command) -> argparse.ArgumentParser:
+    parser = _Parser(prog=f"metrana {command.NAME}", description=command.HELP, parents=[_common_parser()])
+    command.add_arguments(parser)
+    return parser
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise MetranaError(f"{message} (see '{self.prog} --help')")
@@ -106,18 +114,20 @@ def _run(words: list[str]) -> int:
     try:
         # Taken out first, so that they may stand anywhere: argparse would end `show RUN --dir DIR NAME` at the option.
         common, words = _common_parser().parse_known_args(words)
-        # The parser needs only the module of the command at hand; anything unusual gets the whole one.
-        names = words[:1] if words and words[0] in COMMANDS else COMMANDS
-        parser = build_parser(names)
-        args = parser.parse_args(words)
+        if not words or words[0] not in COMMANDS:
+            build_parser().parse_args(words)  # help, the version, or what's wrong
+            build_parser().print_help()
+            return 0
+        # Only the module of the command at hand is loaded, and an option may stand among its words.
+        command = load_command(words[0])
+        parser = _command_parser(command)
+        # Behind two dashes all are names, which argparse forgets when options and names are mixed.
+        args = parser.parse_args(words[1:]) if "--" in words else parser.parse_intermixed_args(words[1:])
     except SystemExit as end:  # argparse leaves this way after --help and --version
         return end.code if isinstance(end.code, int) else 0
-    if args.command is None:
-        parser.print_help()
-        return 0
-    if load_command(args.command).NEEDS_STORE:
+    if command.NEEDS_STORE:
         args.dir = resolve_dir(os.environ, common.dir)
-    return cast(int, args.run(args))
+    return command.run(args)
 
 
 def _fail(message: str) -> int:

@@ -1,102 +1,180 @@
-"""A series as a few lines of a terminal: bars over the time axis, gaps where there's nothing to draw."""
+"""Charts in the terminal, drawn by plotext: lines over the time since the run's start, gaps where nothing stands."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from math import isfinite
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
-UNICODE_LEVELS = " ▁▂▃▄▅▆▇█"
-ASCII_LEVELS = " .:|#"
-# A stretch without points is drawn through up to this many times the mean distance of two points.
+from metrana.cli import text
+from metrana.extras import has_package
+from metrana.store.series import SeriesInfo
+
+if TYPE_CHECKING:
+    from metrana.store.index import Buckets, RunIndex
+
+PACKAGES = ("plotext", "numpy")
+COLORS = ("blue+", "orange+", "green+", "red+", "magenta+", "cyan+", "gray+", "white")
+MOST_LINES = len(COLORS)  # in one chart; of more series it's the lowest, the mean and the highest
+TICKS = 5
+_DOTS = 2  # in a braille character, side by side
+# A stretch without points is drawn through up to this many times the usual distance of two points.
 _BRIDGED_INTERVALS = 3.0
+# Further from the run's start than this many times its own length, a series' time is counted from its first point.
+_FARTHEST_SPANS = 20.0
+_LARGEST = 1e300  # the drawing's arithmetic overflows
+_LEAST_COLUMNS, _MOST_COLUMNS = 30, 100
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_ASCII = str.maketrans("│┤├┌┐└┘─┬┴┼", "|||++++-+++")
 
 
-def choose_levels(encoding: str | None) -> str:
-    """The characters of a bar, from empty to full, that an output of this encoding can show."""
+class Charts:
+    """Draws charts of ``width`` columns, with color and beyond ASCII where the output can show it.
+
+    ``can_draw`` says whether what it takes is installed.
+    """
+
+    def __init__(
+        self, width: int, has_color: bool = False, is_ascii: bool = False, can_draw: bool | None = None
+    ) -> None:
+        self.can_draw = has_charts() if can_draw is None else can_draw
+        self.width = width
+        self.has_color = has_color
+        self.is_ascii = is_ascii
+
+    def mark(self, index: int, of: int) -> str:
+        """What stands in front of a series' figures and tells its line; nothing where there's no telling."""
+        if not self.can_draw or not self.has_color or not 1 < of <= MOST_LINES:
+            return ""
+        import plotext
+
+        return str(plotext.colorize("▪" if not self.is_ascii else "*", COLORS[index])) + " "
+
+    def draw(
+        self,
+        index: RunIndex,
+        series: Sequence[SeriesInfo],
+        height: int,
+        unit: str,
+        floor: float | None = None,
+        ceiling: float | None = None,
+    ) -> list[str]:
+        """The lines of a chart of a metric's series, axes and all; none where fewer than two moments hold a number.
+
+        One that says so where the numbers are too large.
+
+        ``floor`` and ``ceiling`` are values that the scale reaches at least.
+        """
+        start, end = min(each.first_time for each in series), max(each.last_time for each in series)
+        low = min((each.low for each in series if each.finite), default=math.nan)
+        high = max((each.high for each in series if each.finite), default=math.nan)
+        reach = max(abs(low), abs(high), abs(start), abs(end))
+        if not start < end or math.isnan(reach):
+            return []
+        if reach >= _LARGEST:
+            return ["no chart: values beyond what it can be drawn with"]
+        low, high = min(low, low if floor is None else floor), max(high, high if ceiling is None else ceiling)
+        if low == high:
+            low, high = low - (abs(low) or 1.0) * 0.1, high + (abs(high) or 1.0) * 0.1
+        plot = _start_plot(self.width, height)
+        dots = max(2, self.width * _DOTS)
+        if len(series) <= MOST_LINES:
+            lines = [_stroke(index.buckets(each, start, end, dots)) for each in series]
+        else:
+            band = index.band(series, start, end, dots)
+            lines = [_split(band.x, values) for values in (band.low, band.mean, band.high)]
+        marker = "." if self.is_ascii else "braille"
+        for number, pieces in enumerate(lines):
+            for times, values in pieces:
+                plot.plot([at - start for at in times], values, marker=marker, color=COLORS[number])
+        plot.xlim(0.0, end - start)
+        plot.ylim(low, high)
+        heights = [low + (high - low) * part / (TICKS - 1) for part in range(TICKS)]
+        plot.yticks(heights, [_format_height(at, unit) for at in heights])
+        moments = [(end - start) * part / (TICKS - 1) for part in range(TICKS)]
+        offset = start - index.info.started
+        if abs(offset) > _FARTHEST_SPANS * (end - start):
+            offset = 0.0
+        plot.xticks(moments, [_format_elapsed(offset + at, end - start) for at in moments])
+        drawn = str(plot.build())
+        if not self.has_color:
+            drawn = _ESCAPES.sub("", drawn)
+        if self.is_ascii:
+            drawn = drawn.translate(_ASCII)
+        return [line.rstrip() for line in drawn.splitlines()]
+
+
+def has_charts() -> bool:
+    """Whether what draws charts is installed."""
+    return all(map(has_package, PACKAGES))
+
+
+def choose_charts(output: TextIO) -> Charts:
+    """Charts as wide as the terminal lets them, and as an output can show them (https://no-color.org)."""
+    columns = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, shutil.get_terminal_size((80, 24)).columns - 2))
     try:
-        UNICODE_LEVELS.encode(encoding or "ascii")
+        "│⣿".encode(output.encoding or "ascii")
+        is_ascii = False
     except (UnicodeEncodeError, LookupError):
-        return ASCII_LEVELS
-    return UNICODE_LEVELS
+        is_ascii = True
+    has_color = output.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Charts(columns, has_color, is_ascii)
 
 
-def draw_chart(
-    timestamps: Sequence[float],
-    values: Sequence[float],
-    width: int,
-    height: int,
-    levels: str,
-    *,
-    span: tuple[float, float] | None = None,
-    floor: float | None = None,
-    ceiling: float | None = None,
-) -> list[str]:
-    """``height`` lines of at most ``width`` characters, the top one first.
+def _start_plot(width: int, height: int) -> Any:
+    """plotext keeps one figure for all: emptied here, in the size asked for and not in the terminal's."""
+    import plotext
 
-    Each column is the mean of its stretch of time. ``span`` is the time axis (seconds since the epoch), by default from
-    the first point to the last; ``floor`` and ``ceiling`` are values that the scale reaches at least.
-    """
-    columns = average_columns(timestamps, values, width, span)
-    drawn = [value for value in columns if value is not None]
-    if not drawn:
-        return [""] * height
-    low = min(drawn if floor is None else [floor, *drawn])
-    high = max(drawn if ceiling is None else [ceiling, *drawn])
-    full = (len(levels) - 1) * height
-    heights = [0 if value is None else _scale(value, low, high, full) for value in columns]
-    step = len(levels) - 1
-    rows = range(height - 1, -1, -1)
-    return ["".join(levels[max(0, min(step, bar - row * step))] for bar in heights).rstrip() for row in rows]
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.limitsize(False, False)
+    plotext.plotsize(width, height)
+    return plotext
 
 
-def average_columns(
-    timestamps: Sequence[float], values: Sequence[float], width: int, span: tuple[float, float] | None = None
-) -> list[float | None]:
-    """The mean of the finite values in each of ``width`` stretches of time, None for a gap.
-
-    A stretch between two points that lie no further apart than usual keeps the earlier value; one that holds only NaN
-    and infinities is a gap.
-    """
-    if not timestamps or width < 1:
-        return [None] * width
-    first, last = span or (timestamps[0], timestamps[-1])
-    # Halves, because the difference of two timestamps may be larger than any float.
-    origin = first / 2
-    length = last / 2 - origin
-    scale = width / length if length > 0 and isfinite(width / length) else 0.0
-    sums, counts, seen = array("d", bytes(8 * width)), array("q", bytes(8 * width)), bytearray(width)
-    for timestamp, value in zip(timestamps, values):  # noqa: B905 - columns of one series
-        column = int((timestamp / 2 - origin) * scale)
-        if column >= width:
-            column = width - 1
-        elif column < 0:
-            column = 0
-        seen[column] = 1
-        if value - value == 0.0:
-            count = counts[column] = counts[column] + 1
-            # A running mean: the sum of finite values may overflow.
-            sums[column] += value / count - sums[column] / count
-    means: list[float | None] = [sums[column] if counts[column] else None for column in range(width)]
-    between = (timestamps[-1] / 2 - timestamps[0] / 2) / max(1, len(timestamps) - 1)
-    _bridge(means, seen, between * scale * _BRIDGED_INTERVALS)
-    return means
+def _stroke(buckets: Buckets) -> list[tuple[list[float], list[float]]]:
+    """A series as lines that pass through the lowest and the highest of each bucket."""
+    times, values = [], []
+    for at, low, high in zip(buckets.x.tolist(), buckets.low.tolist(), buckets.high.tolist(), strict=True):
+        times += [at] if low == high else [at, at]
+        values += [low] if low == high else [low, high]
+    return _split(times, values)
 
 
-def _bridge(means: list[float | None], seen: bytearray, longest: float) -> None:
-    """Fill stretches without points, up to ``longest`` columns from one point's column to the next."""
-    previous = -1
-    for column in range(len(means)):
-        if not seen[column]:
+def _split(times: Any, values: Any) -> list[tuple[list[float], list[float]]]:
+    """Lines cut where nothing was logged for long, or nothing finite."""
+    times, values = list(map(float, times)), list(map(float, values))
+    distances = sorted(later - earlier for earlier, later in _pairs(times) if later > earlier)
+    longest = distances[len(distances) // 2] * _BRIDGED_INTERVALS if distances else math.inf
+    lines: list[tuple[list[float], list[float]]] = []
+    before = -math.inf
+    for at, value in zip(times, values, strict=True):
+        if not math.isfinite(value):
+            before = -math.inf
             continue
-        if previous >= 0 and column - previous <= longest + 1:
-            means[previous + 1 : column] = [means[previous]] * (column - previous - 1)
-        previous = column
+        if at - before > longest or before == -math.inf:
+            lines.append(([], []))
+        lines[-1][0].append(at)
+        lines[-1][1].append(value)
+        before = at
+    return lines
 
 
-def _scale(value: float, low: float, high: float, full: int) -> int:
-    """The height of a bar from 1 to ``full``: the lowest value still differs from a gap."""
-    # Halves, because high - low may be larger than any float.
-    reach = high / 2 - low / 2
-    share = 0.5 if reach <= 0 else (value / 2 - low / 2) / reach
-    return 1 + round(share * (full - 1))
+def _pairs(times: list[float]) -> Iterator[tuple[float, float]]:
+    return zip(times, times[1:], strict=False)
+
+
+def _format_height(value: float, unit: str) -> str:
+    return text.format_value(value, unit) if unit else f"{value:.4g}"
+
+
+def _format_elapsed(secs: float, span: float) -> str:
+    """A time since the run's start, as exact as a chart of such a span can show."""
+    exactness = 60.0 if span >= 3600 else 1.0 if span >= 10 else 0.1
+    secs = round(secs / exactness) * exactness
+    if not secs or (abs(secs) < 60 and exactness >= 1.0):
+        return f"{secs:.0f}s"
+    return ("-" if secs < 0 else "") + text.format_duration(abs(secs))

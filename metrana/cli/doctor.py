@@ -15,6 +15,7 @@ from metrana.system.hints import find_hint
 from metrana.system.host import Host
 
 if TYPE_CHECKING:
+    from metrana.system.holders import Holder
     from metrana.system.sources.cgroup import Cgroup
 
 NAME = "doctor"
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Here and in _describe_gpus this command crosses the wall to the sampling side: it's a process of its own.
+    from metrana.system.holders import list_holders
     from metrana.system.sources.cgroup import Cgroup
 
     if not 0 < args.driver_timeout <= LONGEST_TIMEOUT_SECS:
@@ -58,10 +60,12 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(_format_memory(cgroup, facts) + _format_cpu(cgroup, facts)), flush=True)
     # The driver of this machine says nothing about another one.
     gpus = _describe_gpus(host, args.driver_timeout) if host.is_live else None
+    holders = list_holders(host)
     if args.json:
+        facts["claims"] = _describe_holders(holders)
         print(json.dumps(facts if gpus is None else {**facts, "gpus": gpus}, indent=2))
-    elif gpus is not None:
-        print("\n".join(_format_gpus(gpus)))
+    else:
+        print("\n".join([*(_format_gpus(gpus) if gpus is not None else ()), *_format_holders(holders)]))
     return 0
 
 
@@ -73,7 +77,7 @@ def _open_host(root: str | None) -> Host:
     return Host(root=root)
 
 
-def _describe(cgroup: Cgroup) -> dict[str, dict[str, Any]]:
+def _describe(cgroup: Cgroup) -> dict[str, Any]:
     memory, cpu = cgroup.memory(), cgroup.cpu()
     return {
         "memory": memory._asdict(),
@@ -154,6 +158,42 @@ def _format_gpus(gpus: dict[str, Any]) -> list[str]:
     if gpus["reason"]:
         lines.append(f"        not sampled: {gpus['reason']}")
     return [escape_text(line) for line in lines]
+
+
+def _describe_holders(holders: list[Holder]) -> list[dict[str, Any]]:
+    return [
+        {
+            "run_id": holder.run_id,
+            "file": holder.file,
+            "arbitration_mode": holder.mode,
+            "host": holder.host,
+            "pid": holder.pid,
+            "rank": holder.rank,
+            "alive": holder.is_alive,
+        }
+        for holder in holders
+    ]
+
+
+def _format_holders(holders: list[Holder]) -> list[str]:
+    """Run by run, what's held by whom."""
+    if not holders:
+        return ["claims  none: no run of this user reports anything here"]
+    lines = []
+    for run_id, mode in dict.fromkeys((holder.run_id, holder.mode) for holder in holders):
+        rows = [
+            (escape_text(holder.file), *_format_holder(holder))
+            for holder in holders
+            if (holder.run_id, holder.mode) == (run_id, mode)
+        ]
+        lines += [f"claims  run {run_id}, through {mode}:", *(f"          {line}" for line in format_table(rows))]
+    return lines
+
+
+def _format_holder(holder: Holder) -> tuple[str, str, str]:
+    rank = "no rank" if holder.rank is None else f"rank {holder.rank}"
+    state = {True: "alive", False: "gone", None: f"on {escape_text(holder.host) or 'an unknown host'}"}
+    return rank, f"pid {holder.pid}", state[holder.is_alive]
 
 
 def _place(limit_from: str) -> str:

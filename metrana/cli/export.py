@@ -3,88 +3,138 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import os
-import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from typing import IO, Any
 
+from metrana.cli.progress import show_progress
+from metrana.cli.tables import need_parquet, open_whole, read_chunks, write_csv, write_jsonl, write_parquet
+from metrana.cli.text import escape_text
 from metrana.errors import MetranaError, describe_error
-from metrana.store.reader import StoredRun, open_run
+from metrana.store.catalog import find_run
+from metrana.store.moments import parse_moment
+from metrana.store.problems import describe_problems
+from metrana.store.reading import Reading, open_reading, select_series
+from metrana.store.series import SeriesInfo
 
 NAME = "export"
-HELP = "write the points of a run as CSV"
+HELP = "write the points of a run as CSV, JSON lines or Parquet"
 NEEDS_STORE = True
-FORMATS = ("csv",)
-_ERRORS = "backslashreplace"  # names may hold what UTF-8 has no bytes for
-_COLUMNS = ("name", "labels", "step", "timestamp", "value")
+FORMATS = ("csv", "jsonl", "parquet")
+LONG_POINTS = 500_000  # from which on a progress bar is worth its lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", metavar="RUN", help="id or name of a run; of several with one name, the newest")
-    parser.add_argument("--format", default="csv", help=f"one of: {', '.join(FORMATS)} (default: csv)")
+    parser.add_argument(
+        "patterns",
+        metavar="NAME",
+        nargs="*",
+        default=[],
+        help="only the series of these metrics: names or patterns ('system/cpu/*')",
+    )
+    add_selection(parser)
+    parser.add_argument(
+        "--format", help=f"one of: {', '.join(FORMATS)} (default: what the file's name ends with, else csv)"
+    )
     parser.add_argument(
         "--output", metavar="FILE", default="-", help="file to write, complete or not at all (default: -, stdout)"
     )
 
 
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """The options that narrow down what's taken of a run."""
+    parser.add_argument(
+        "--label",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="only series with this label, which may be a pattern; several times: with all of them",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="from then on: an ISO time, 10m after the run's start, or --since=-10m: the last ten minutes",
+    )
+    parser.add_argument("--until", metavar="TIME", help="up to then, as --since")
+
+
 def run(args: argparse.Namespace) -> int:
-    if args.format not in FORMATS:
-        raise MetranaError(f"--format {args.format!r} isn't known: choose from {', '.join(FORMATS)}")
-    stored = open_run(args.dir, args.run_id)
+    chosen = choose_format(args.format, args.output)
+    if chosen == "parquet":
+        need_parquet()
+        if args.output == "-" and sys.stdout is not None and sys.stdout.isatty():
+            raise MetranaError("Parquet is nothing to read on a terminal: give --output FILE")
+    if not args.output:
+        raise MetranaError("--output needs the name of a file, or - for stdout")
+    if args.output == "-" and sys.__stdout__ is None:
+        raise MetranaError("stdout is closed: give --output FILE")
+    reading = open_reading(find_run(args.dir, args.run_id))
+    series = select_series(reading, args.patterns, parse_labels(args.label))
+    start, end = parse_bounds(args, reading, series)
     if args.output == "-":
-        reconfigure = getattr(sys.stdout, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors=_ERRORS, newline="\n")
-        write_csv(stored, sys.stdout)
+        _export(reading, series, start, end, chosen, _open_stdout(chosen))
     else:
         try:
-            with _open_whole(args.output) as file:
-                write_csv(stored, file)
+            with open_whole(args.output, "wb" if chosen == "parquet" else "w") as file:
+                _export(reading, series, start, end, chosen, file)
         except OSError as error:
             raise MetranaError(f"can't write {args.output!r}: {describe_error(error)}") from error
-    if stored.skipped_lines or stored.unreadable:
-        skipped, unreadable = stored.skipped_lines, len(stored.unreadable)
-        print(f"metrana: not readable and left out: lines {skipped}, files and folders {unreadable}", file=sys.stderr)
+    for problem in describe_problems(reading.skipped_lines, reading.unreadable, reading.newest_version):
+        print(f"metrana: {escape_text(problem)}", file=sys.stderr)
     return 0
 
 
-def write_csv(run: StoredRun, file: TextIO) -> None:
-    """The points by series name, labels and time. Timestamps are seconds since the epoch, floats their ``repr``."""
-    csv.writer(file, lineterminator="\n").writerow(_COLUMNS)
-    for series in run.series.values():
-        name, labels = series.name, json.dumps(dict(series.labels), sort_keys=True, ensure_ascii=False)
-        rows = csv.writer(file, lineterminator="\n")
-        if "\r" in name:
-            # The module may leave a bare carriage return unquoted, and then doesn't read it back.
-            rows = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        rows.writerows(
-            (name, labels, step, timestamp, value)
-            for step, timestamp, value in zip(series.steps, series.timestamps, series.values)  # noqa: B905
-        )
+def choose_format(name: str | None, output: str) -> str:
+    """The format by its name, else by what a file's name ends with. Raises MetranaError."""
+    if name is None:
+        suffix = os.path.splitext(output)[1][1:].lower()
+        return suffix if suffix in FORMATS else FORMATS[0]
+    if name not in FORMATS:
+        raise MetranaError(f"--format {name!r} isn't known: choose from {', '.join(FORMATS)}")
+    return name
 
 
-@contextmanager
-def _open_whole(path: str) -> Iterator[TextIO]:
-    """A file for writing that takes its name when it's complete. Raises OSError."""
-    path = os.path.realpath(path)
-    if os.path.lexists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-        # A pipe or a device can't be replaced, only written to; a folder says so itself.
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
-        return
-    folder, name = os.path.split(path)
-    part = os.path.join(folder, f".{name[:100]}.{os.getpid()}.part")
-    try:
-        with open(part, "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:  # Ctrl-C too: nothing half-written stays behind
-        if os.path.lexists(part):
-            os.unlink(part)
-        raise
+def parse_labels(texts: list[str]) -> dict[str, str]:
+    """Labels as ``key=value``. Raises MetranaError."""
+    labels = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise MetranaError(f"--label {text!r} is no label: give KEY=VALUE, such as gpu=0")
+        labels[key] = value
+    return labels
+
+
+def parse_bounds(
+    args: argparse.Namespace, reading: Reading, series: list[SeriesInfo]
+) -> tuple[float | None, float | None]:
+    """What ``--since`` and ``--until`` say, in seconds since the epoch. Raises SettingError."""
+    last = max((each.last_time for each in series), default=reading.info.last)
+    since, until = (
+        None if text is None else parse_moment(text, reading.info.started, last) for text in (args.since, args.until)
+    )
+    return since, until
+
+
+def _export(
+    reading: Reading, series: list[SeriesInfo], start: float | None, end: float | None, chosen: str, file: IO[Any]
+) -> None:
+    total = sum(each.count for each in series)
+    with show_progress("exporting", total if total >= LONG_POINTS else 0) as advance:
+        chunks = read_chunks(reading, series, start, end, advance)
+        if chosen == "parquet":
+            write_parquet(chunks, file, sorted({key for each in series for key, _ in each.labels}))
+        elif chosen == "jsonl":
+            write_jsonl(chunks, file)
+        else:
+            write_csv(chunks, file)
+
+
+def _open_stdout(chosen: str) -> IO[Any]:
+    if chosen == "parquet":
+        return sys.stdout.buffer
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    return sys.stdout

@@ -78,6 +78,11 @@ def format_project(info: RunInfo) -> str:
     return escape_text("/".join(parts))
 
 
+def cut_text(text: str, longest: int | None) -> str:
+    """A text with ``…`` for what's beyond that many characters; whole without a number."""
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
 def pad(text: str, width: int) -> str:
     """A text filled up to a number of terminal columns; East Asian characters take two."""
     return text + " " * (width - count_columns(text))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from metrana.errors import RunNotFoundError, StoreError
 from metrana.store.ends import CLOSED, ENDED, RUNNING, UNKNOWN, WriterInfo, read_writer, unescape_name
-from metrana.store.layout import SEGMENT_SUFFIX
+from metrana.store.layout import FORMAT_VERSION, SEGMENT_SUFFIX
 from metrana.system.host import Host
 
 
@@ -17,7 +17,8 @@ from metrana.system.host import Host
 class RunInfo:
     """A run without its points. Times in seconds since the epoch; ``last`` is the newest one written.
 
-    ``writers`` are in the order in which they started; ``unreadable`` holds the paths that couldn't be read.
+    ``writers`` are in the order in which they started; ``unreadable`` holds the paths that couldn't be read;
+    ``newest_version`` is the newest version of the format that a writer wrote.
     """
 
     folder: str
@@ -32,6 +33,7 @@ class RunInfo:
     status: str
     writers: tuple[WriterInfo, ...]
     unreadable: tuple[str, ...]
+    newest_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,18 @@ def read_catalog(store_dir: str, host: Host | None = None) -> Catalog:
     return Catalog(tuple(runs), tuple(unreadable))
 
 
+def reread_run(info: RunInfo, host: Host | None = None) -> RunInfo:
+    """A run as it stands now; as it was where nothing of it can be read any more."""
+    return _read_run_info(info.folder, host or Host(hostname=platform.node())) or info
+
+
+def list_segments(info: RunInfo, unreadable: dict[str, None]) -> list[tuple[str, list[str]]]:
+    """The writers' folders of a run as it stands now, those of ``info`` first, and their segments, oldest first."""
+    known = [writer.folder for writer in info.writers]
+    folders = [*known, *(path for path in _try_list(info.folder, unreadable) if path not in set(known))]
+    return [(path, _try_list(path, unreadable, _list_segments)) for path in folders]
+
+
 def _names(info: RunInfo) -> list[str]:
     parts = [info.organization, info.workspace_name, info.project_name, info.run_name]
     return ["/".join(parts[start:]) for start in range(len(parts))]
@@ -126,6 +140,7 @@ def _read_run_info(folder: str, host: Host) -> RunInfo | None:
         status=_join_status(writers),
         writers=writers,
         unreadable=tuple(unreadable),
+        newest_version=max(writer.version for writer in writers),
     )
 
 
@@ -150,8 +165,14 @@ def _list_folders(path: str) -> list[str]:
 
 
 def _list_segments(path: str) -> list[str]:
-    names = [name for name in os.listdir(path) if name.endswith(SEGMENT_SUFFIX)]
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith(SEGMENT_SUFFIX) and _is_openable(entry)]
     return [os.path.join(path, name) for name in sorted(names, key=lambda name: (len(name), name))]
+
+
+def _is_openable(entry: os.DirEntry[str]) -> bool:
+    """False for a pipe or a socket, whose opening would wait for ever; what fails at once says so when it's read."""
+    return entry.is_file() or entry.is_dir() or not os.path.exists(entry.path)
 
 
 def _try_list(

@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrana.procstat import read_pid_namespace
-from metrana.store.lines import Head, parse_end, parse_head, parse_line, parse_time
+from metrana.store.layout import FORMAT_VERSION
+from metrana.store.lines import Head, parse_end, parse_head, parse_line, parse_time, parse_version
 from metrana.system.host import Host
 
 RUNNING = "running"
 CLOSED = "closed"
 ENDED = "ended without a close"
 UNKNOWN = "unknown"
+STATUSES = (RUNNING, CLOSED, ENDED, UNKNOWN)
 FRESH_SECS = 120.0
 _HEAD_LINES = 64
 _HEAD_BYTES = 256 * 1024
-_TAIL_BYTES = 64 * 1024
+_TAIL_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class WriterInfo:
     """One process that wrote into a run. Times in seconds since the epoch; ``segments`` are paths, oldest first.
 
     ``is_resumed`` says that it continued the run of an earlier launch, ``is_forked`` that it's a copy of a process that
-    has a writer of its own.
+    has a writer of its own; ``version`` is the format's that it wrote.
     """
 
     folder: str
@@ -39,13 +41,14 @@ class WriterInfo:
     status: str
     is_resumed: bool = False
     is_forked: bool = False
+    version: int = FORMAT_VERSION
 
 
 def read_writer(
     folder: str, segments: Sequence[str], host: Host, unreadable: dict[str, None]
 ) -> tuple[Head | None, WriterInfo]:
     """A writer and the head it left, None where no head is readable. Paths that can't be read go to ``unreadable``."""
-    head = _find_head(segments, unreadable)
+    head, version = _find_head(segments, unreadable)
     newest, end = _find_end(segments, unreadable)
     written = _find_mtime(segments[-1])
     if head is None:
@@ -66,7 +69,7 @@ def read_writer(
     last = started if newest is None else max(started, newest)
     is_resumed, is_forked = (False, False) if head is None else (head.is_resumed, head.is_forked)
     info = WriterInfo(
-        folder, tuple(segments), name, pid, rank, started, last, status, is_resumed=is_resumed, is_forked=is_forked
+        folder, tuple(segments), name, pid, rank, started, last, status, is_resumed, is_forked, version=version
     )
     return head, info
 
@@ -76,19 +79,23 @@ def unescape_name(component: str) -> str:
     return urllib.parse.unquote(component, errors="replace")
 
 
-def _find_head(segments: Sequence[str], unreadable: dict[str, None]) -> Head | None:
+def _find_head(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[Head | None, int]:
+    """The first readable head, None where there's none, and the version of the format that was claimed."""
     # The first line of the first segment, unless that was torn.
+    version = FORMAT_VERSION
     for path in segments:
         try:
             with open(path, "rb") as file:
                 for _ in range(_HEAD_LINES):
                     try:
-                        return parse_head(parse_line(file.readline(_HEAD_BYTES)))
+                        record = parse_line(file.readline(_HEAD_BYTES))
+                        version = parse_version(record)
+                        return parse_head(record), version
                     except ValueError:
                         continue
         except OSError:
             unreadable[path] = None
-    return None
+    return None, version
 
 
 def _find_end(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[float | None, str | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metrana.model import Labels, labels_of
-from metrana.store.layout import decode_value
+from metrana.store.layout import FORMAT_VERSION, decode_value
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _decode = json.JSONDecoder().raw_decode
@@ -33,6 +33,7 @@ class Head:
     pid_namespace: int | None = None
     is_resumed: bool = False
     is_forked: bool = False
+    version: int = FORMAT_VERSION
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -110,10 +111,19 @@ def parse_end(record: dict[str, Any]) -> tuple[str, float]:
     return str(end), parse_time(record.get("t"))
 
 
+def parse_version(record: dict[str, Any]) -> int:
+    """The version of the format that a head claims, also one whose other words aren't known."""
+    version = record.get("v")
+    if type(version) is not int or "i" in record or "c" in record:
+        raise ValueError("no version")
+    return version
+
+
 def parse_head(record: dict[str, Any]) -> Head:
     """The head of a segment. Later versions of the format are taken as far as they say the same."""
     run, writer = record.get("run"), record.get("writer")
-    if type(record.get("v")) is not int or type(run) is not dict or type(writer) is not dict:
+    version = parse_version(record)
+    if type(run) is not dict or type(writer) is not dict:
         raise ValueError("not a head")
     return Head(
         id=_text(run, "id"),
@@ -130,6 +140,7 @@ def parse_head(record: dict[str, Any]) -> Head:
         pid_namespace=None if writer.get("pid_namespace") is None else _whole(writer, "pid_namespace"),
         is_resumed=writer.get("resumed") is True,
         is_forked=writer.get("forked") is True,
+        version=version,
     )
 
 

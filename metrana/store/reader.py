@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from metrana.model import Labels
-from metrana.store.catalog import RunInfo, find_run
-from metrana.store.layout import decode_value
+from metrana.store.catalog import RunInfo, find_run, list_segments
+from metrana.store.layout import FORMAT_VERSION, decode_value
 from metrana.store.lines import (
     INT64_MAX,
     INT64_MIN,
@@ -21,6 +21,7 @@ from metrana.store.lines import (
     parse_line,
     parse_step,
     parse_time,
+    parse_version,
 )
 from metrana.system.host import Host
 
@@ -49,7 +50,8 @@ class StoredRun:
     """A run as read from the store.
 
     ``series`` are ordered by name and labels; ``skipped_lines`` counts the lines that hold anything unreadable (their
-    good points are taken); ``unreadable`` holds the paths that couldn't be read.
+    good points are taken); ``unreadable`` holds the paths that couldn't be read; ``newest_version`` is the newest
+    version of the format that a segment claims.
     """
 
     info: RunInfo
@@ -57,6 +59,7 @@ class StoredRun:
     attributes: dict[str, Any]
     skipped_lines: int
     unreadable: tuple[str, ...]
+    newest_version: int = FORMAT_VERSION
 
 
 def open_run(store_dir: str, run: str, host: Host | None = None) -> StoredRun:
@@ -68,8 +71,8 @@ def read_run(info: RunInfo) -> StoredRun:
     """All of a run. Never raises for what stands in its files."""
     reading = _Reading()
     unreadable = dict.fromkeys(info.unreadable)
-    for writer in info.writers:
-        for path in writer.segments:
+    for _, segments in list_segments(info, unreadable):
+        for path in segments:
             try:
                 with open(path, "rb") as file:
                     reading.read_segment(file)
@@ -77,7 +80,7 @@ def read_run(info: RunInfo) -> StoredRun:
                 unreadable[path] = None
     series = {key: _order(reading.series[key]) for key in sorted(reading.series) if reading.series[key].values}
     attributes = {key: value for key, (_, value) in sorted(reading.attributes.items())}
-    return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable))
+    return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable), reading.newest_version)
 
 
 def last_steps(run: StoredRun) -> dict[SeriesKey, int]:
@@ -92,6 +95,7 @@ class _Reading:
         self.series: dict[SeriesKey, Series] = {}
         self.attributes: dict[str, tuple[float, Any]] = {}
         self.skipped_lines = 0
+        self.newest_version = FORMAT_VERSION
 
     def read_segment(self, lines: Iterable[bytes]) -> None:
         """Take in the lines of one segment. Raises OSError as the file does; what came before it is kept."""
@@ -128,6 +132,7 @@ class _Reading:
         elif "e" in record:
             parse_end(record)
         else:
+            self.newest_version = max(self.newest_version, parse_version(record))
             parse_head(record)
 
 

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from metrana import report
+from metrana.descriptors import OwnDescriptor, above_standard
 from metrana.model import Labels
 from metrana.store.encoding import Entry, SeriesKey, encode_columns, encode_declaration, encode_values
 from metrana.store.layout import FORMAT_VERSION, SEGMENT_BYTES, encode_value, run_folder, segment_file, writer_folder
@@ -62,7 +63,7 @@ class Writer:
             "writer": process.to_dict(),
         }
         self._segment_bytes = segment_bytes
-        self._fd = -1
+        self._file: OwnDescriptor | None = None
         self._segment = 0
         self._size = 0
         self._series: dict[SeriesKey, int] = {}
@@ -76,13 +77,18 @@ class Writer:
 
     def open(self, timestamp: float) -> None:
         """Make the folder and its first segment. Raises OSError; may be called again then."""
-        if self._fd >= 0:
+        if self._file is not None:
             return
         # A folder that was there before may be the user's own project; what lies in it below is metrana's in any case.
         is_own = not os.path.isdir(self.store_dir)
         os.makedirs(self.path, exist_ok=True)
         _keep_out_of_git(self.store_dir if is_own else os.path.dirname(os.path.dirname(os.path.dirname(self.run_path))))
         self._open_segment(timestamp)
+
+    @property
+    def rank(self) -> int | None:
+        """The process's rank in its launch."""
+        return self._process.rank
 
     @property
     def refused_lines(self) -> int:
@@ -104,16 +110,19 @@ class Writer:
         if self._is_finished:
             return
         self._refused += "".join([line + "\n" for line in lines]).encode("ascii")
-        if self._fd >= 0 and timestamp >= self._look_due and self._is_removed(timestamp):
+        if self._find_file() is not None and timestamp >= self._look_due and self._is_removed(timestamp):
             report.warn(f"the store's folder was removed while it was written: {self.path} is made anew")
             self.close()
-        if self._fd < 0:
-            self.open(timestamp)
         while self._refused:
-            self._write_some()
-        if self._size >= self._segment_bytes:
-            os.close(self._fd)
-            self._fd = -1
+            file = self._find_file()
+            if file is None:
+                self.open(timestamp)
+            else:
+                self._write_some(file)
+        if self._file is None:
+            self.open(timestamp)
+        elif self._size >= self._segment_bytes:
+            self.close()
             self._open_segment(timestamp)
 
     def encode_points(self, entries: list[Entry]) -> list[str]:
@@ -172,13 +181,14 @@ class Writer:
 
     def sync(self) -> None:
         """Have the kernel put it all on the disk. Raises OSError."""
-        if self._fd >= 0:
-            os.fsync(self._fd)
+        file = self._find_file()
+        if file is not None:
+            os.fsync(file.fd)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def finish(self) -> None:
         """Close for good: what comes later is no longer of this run."""
@@ -189,9 +199,15 @@ class Writer:
         """Have the next write see whether the folder is still there."""
         self._look_due = 0.0
 
+    def _find_file(self) -> OwnDescriptor | None:
+        """The open segment; None where there's none, or the script has closed it, as daemons close all they inherit."""
+        if self._file is not None and not self._file.is_ours():
+            self._file = None  # the number may be the script's own file by now: it's neither written nor closed
+        return self._file
+
     def _is_removed(self, timestamp: float) -> bool:
         self._look_due = timestamp + LOOK_SECS
-        return os.fstat(self._fd).st_nlink == 0
+        return self._file is not None and os.fstat(self._file.fd).st_nlink == 0
 
     def _declare(self, key: SeriesKey, lines: list[str]) -> int:
         number = self._series[key] = len(self._series) + 1
@@ -201,7 +217,8 @@ class Writer:
     def _open_segment(self, timestamp: float) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         path = os.path.join(self.path, segment_file(self._segment + 1))
-        self._fd = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+        file = OwnDescriptor(above_standard(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)))
+        self._file = file
         self._segment += 1
         self._size = 0
         self._is_torn = False
@@ -210,9 +227,9 @@ class Writer:
         declarations = [encode_declaration(key, number) for key, number in self._series.items()]
         self._refused = "".join(line + "\n" for line in (head, *declarations)).encode("ascii") + self._refused
         while self._refused:
-            self._write_some()
+            self._write_some(file)
 
-    def _write_some(self) -> None:
+    def _write_some(self, file: OwnDescriptor) -> None:
         """One write call. A short write tears a line: it's written again in whole, on a line of its own."""
         end = len(self._refused)
         if end > WRITE_BYTES:
@@ -221,7 +238,7 @@ class Writer:
         prefix = b"\n" if self._is_torn else b""
         self._waiting_since = time.monotonic()
         try:
-            written = os.write(self._fd, prefix + chunk)
+            written = os.write(file.fd, prefix + chunk)
         finally:
             self._waiting_since = 0.0
         self._size += written

@@ -13,6 +13,8 @@ from __future__ import annotations
 import sys
 
 from metrana import report
+from metrana.errors import SettingError, describe_error
+from metrana.system.lock_files import is_key
 from metrana.system.supervisor import STOP_SECS, Supervisor
 
 TYPE_CHECKING = False
@@ -22,11 +24,18 @@ if TYPE_CHECKING:
     from metrana.model import Batch
 
 
+GRACE_SECS = 45.0
+
+
 class SystemMonitor:
     """Charts this machine from a child process: one Batch a tick.
 
     ``on_batch(batch)`` and ``on_attributes(attributes)`` are called in a background thread and must be quick.
     ``interval_secs`` is the time from tick to tick, ``first_step`` the first tick's step.
+
+    ``run_id``, sixteen hexadecimal digits, has the processes of a machine that were given the same one agree on who
+    reports what: each card and the node once. ``rank`` is what ``metrana doctor`` calls this process by, ``grace_secs``
+    how long slower ranks have for the cards that they drive. Raises SettingError for another ``run_id``.
     """
 
     def __init__(
@@ -35,11 +44,21 @@ class SystemMonitor:
         on_attributes: Callable[[dict[str, object]], None] | None = None,
         interval_secs: float = 30.0,
         first_step: int = 0,
+        run_id: str | None = None,
+        rank: int | None = None,
+        grace_secs: float = GRACE_SECS,
     ) -> None:
+        if run_id is not None and not is_key(run_id):
+            raise SettingError(f"run_id {run_id!r} can't be used: it has to be sixteen digits of 0-9 and a-f")
         self._on_batch = on_batch
-        self._on_attributes = on_attributes or (lambda attributes: None)
-        self._interval_secs = interval_secs
-        self._first_step = first_step
+        self._take_attributes = on_attributes or (lambda attributes: None)
+        self._options = {
+            "interval_secs": interval_secs,
+            "first_step": first_step,
+            "run_id": run_id,
+            "rank": rank,
+            "grace_secs": grace_secs,
+        }
         self._supervisor: Supervisor | None = None
 
     def start(self) -> None:
@@ -51,24 +70,29 @@ class SystemMonitor:
             self._explain(f"not on {sys.platform}")
             return
         supervisor = Supervisor(
-            self._interval_secs,
-            self._first_step,
-            on_batch=self._on_batch,
-            on_attributes=self._on_attributes,
-            on_warning=report.warn,
-            on_lost=self._explain,
+            self._options, on_batch=self._on_batch, on_attributes=self._on_attributes, on_lost=self._explain
         )
+        self._supervisor = supervisor  # before it starts: a signal handler may stop it then
         try:
             supervisor.start()
-            self._supervisor = supervisor
-        except Exception as error:  # whatever keeps a child from starting must not reach the training
-            self._explain(f"the sampling process can't be started: {error}")
+        except BaseException as error:
+            self._supervisor = None
+            if not isinstance(error, Exception):
+                raise
+            # Whatever keeps a child from starting must not reach the training.
+            self._explain(f"the sampling process can't be started: {describe_error(error)}")
 
     def stop(self, timeout_secs: float = STOP_SECS) -> None:
         """Take a last sample and stop, within ``timeout_secs`` whatever state the child is in."""
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             supervisor.stop(timeout_secs)
+
+    def _on_attributes(self, attributes: dict[str, object]) -> None:
+        try:
+            self._take_attributes(attributes)
+        except Exception as error:  # the receiver is anybody's code
+            report.warn(f"what takes the attributes of the hardware raised {type(error).__name__}")
 
     def _explain(self, reason: str) -> None:
         report.note(f"no chart of the hardware: {reason}")

@@ -7,6 +7,8 @@ import importlib
 import json
 import os
 
+from metrana.descriptors import OwnDescriptor
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -57,14 +59,20 @@ class Entry:
 
 # The kinds of message on the queue, child to parent: (kind, content). A batch is (timestamp, step, values) of the
 # series that were told last: they change rarely, and unpickling them each time would cost more than all the rest.
+STARTED = "started"  # with the time at which the grid of the ticks began: a child's successor goes on with it
 SERIES = "series"
 BATCH = "batch"
 ATTRIBUTES = "attributes"
 WARNING = "warning"
 FAILED = "failed"
+ENDED = "ended"  # the last message of a child that leaves in order: its exit may be held up by a driver
 
 # The one message the other way, beside what the parent learns of the devices: see metrana.system.devices.
 STOP = "stop"
+
+# Attributes that the training process itself goes by, too.
+DROPPED_ATTRIBUTE = "system/capture_dropped_batches"
+MODE_ATTRIBUTE = "system/arbitration_mode"
 
 ORDER_BYTES = 64 * 1024  # the longest order that's received
 
@@ -79,9 +87,12 @@ class OrderSender:
     def __init__(self) -> None:
         self._socket, self._other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
+        self._own = OwnDescriptor(self._socket.fileno())
 
     def send(self, order: dict[str, Any]) -> bool:
         """False where the child doesn't take it: it's gone, or has stopped reading."""
+        if not self._own.is_ours():
+            return False
         try:
             self._socket.send(json.dumps(order).encode("ascii"), _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
         except OSError:
@@ -92,13 +103,18 @@ class OrderSender:
         """The child's end, to be sent to it at its launch."""
         return OrderReceiver(self._other.fileno())
 
+    def fileno(self) -> int:
+        """Readable when the child has hung up."""
+        return self._socket.fileno()
+
     def close_receiver(self) -> None:
         """Once the child has its own copy: then its death, and this process's, are an end of file to the other."""
         self._other.close()
 
     def close(self) -> None:
         self._other.close()
-        self._socket.close()
+        self._own.close()
+        self._socket.detach()  # closed, or the number is somebody else's now
 
 
 class OrderReceiver:
@@ -115,6 +131,13 @@ class OrderReceiver:
 
     def fileno(self) -> int:
         return self._fd
+
+    def hang_up(self) -> None:
+        """Tell the training process that all is said: a driver may hold up the exit that would tell it otherwise."""
+        try:
+            _socket.socket(fileno=self._fd).shutdown(_socket.SHUT_RDWR)
+        except OSError:
+            pass  # it's gone itself
 
     def receive(self) -> dict[str, Any]:
         """The next order; an empty one where it can't be read. Raises EOFError, OSError."""

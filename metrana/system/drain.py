@@ -1,4 +1,5 @@
-"""The one light thread of the training process that empties the child's queue and sends the child its hints."""
+"""Empties a child's queue, sends the child its hints, and sees it end or fall silent: the training process's one light
+thread runs this."""
 
 from __future__ import annotations
 
@@ -9,97 +10,90 @@ import time
 
 from metrana import report
 from metrana.system import devices
-from metrana.system.channel import OrderSender
+from metrana.system.channel import ENDED
 from metrana.system.hints import find_hint
-from metrana.threads import Bell, Worker, original
+from metrana.threads import original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-HINT_PERIOD_SECS = 5.0
+    from metrana.system.connection import Connection
+    from metrana.system.vitals import Sign
+
+LOOK_PERIOD_SECS = 5.0
 # Waking is what a message costs, ten times the work on it. So with short intervals several are taken at a time; until
-# then they lie in the pipe, where the child's death doesn't touch them.
+# then they lie in the pipe, where the child's death doesn't touch them. The training process's death does: so not where
+# other processes of the run would take over, and the gap would be longer than the one tick that a takeover costs.
 REST_SECS = 3.0
 EAGER_SECS = 4.0  # at first everything is taken as it comes: one wants to see the charts begin
 
+GONE, SILENT = "gone", "silent"
+
 
 class Drain:
-    """Reads until the queue's end: the child's exit, or its death in the middle of a message.
+    """Takes what children send, one child after the other. ``handlers`` by kind of message are called in its thread.
 
-    ``handlers`` by kind of message and ``on_end()`` are called in the thread. The thread owns the queue's reading end
-    and closes it.
+    ``is_alone`` says that the run has no other process on this node.
     """
 
-    def __init__(
-        self,
-        queue: Any,
-        orders: OrderSender,
-        handlers: Mapping[str, Callable[[Any], None]],
-        on_end: Callable[[], None],
-        interval_secs: float,
-    ) -> None:
-        self._queue = queue
-        self._orders = orders
+    def __init__(self, handlers: Mapping[str, Callable[[Any], None]], interval_secs: float, is_alone: bool) -> None:
         self._handlers = handlers
-        self._on_end = on_end
-        self._is_frequent = interval_secs < REST_SECS
-        self._is_hurried = False
-        self._rest = Bell()
+        self._rests = is_alone and interval_secs < REST_SECS
         self._sent = find_knowledge(own_thread=True)
-        self._worker = Worker(self._run, "metrana-drain")
+        self._eager_until: float | None = None
 
     @property
     def knowledge(self) -> dict[str, Any]:
         """What the child should know of the training process at its start."""
         return self._sent
 
-    def start(self) -> None:
-        """Raises RuntimeError where no thread can be started."""
-        self._worker.start()
-
-    def hurry(self) -> None:
-        """Take what comes as it comes, to the queue's end."""
-        self._is_hurried = True
-        self._rest.ring()
-
-    def join(self, timeout_secs: float) -> bool:
-        return self._worker.join(timeout_secs)
-
-    def _run(self) -> None:
-        poller = original("select", "poll")()
-        poller.register(self._queue._reader.fileno(), select.POLLIN)
+    def empty(self, connection: Connection) -> str:
+        """Take all that a child sends until its end: ENDED in order, GONE otherwise, or SILENT while it lives."""
+        queue_poller = original("select", "poll")()
+        queue_poller.register(connection.queue._reader.fileno(), select.POLLIN)
         next_look = 0.0
-        rest_from = time.monotonic() + EAGER_SECS
+        overdue: Sign | None = None
+        if self._eager_until is None:
+            self._eager_until = time.monotonic() + EAGER_SECS
         try:
             while True:
-                # With short intervals each message is an occasion to look, and a wait with a limit would cost more.
-                if self._is_frequent or poller.poll(HINT_PERIOD_SECS * 1000):
-                    self._take()
-                    while poller.poll(0):
-                        self._take()
-                if time.monotonic() >= next_look:
-                    self._send_knowledge()
-                    next_look = time.monotonic() + HINT_PERIOD_SECS
-                if self._is_frequent and not self._is_hurried and time.monotonic() > rest_from:
-                    self._rest.wait(REST_SECS)
+                if queue_poller.poll(LOOK_PERIOD_SECS * 1000):
+                    while True:
+                        if not connection.is_intact:
+                            return GONE
+                        if self._take(connection.queue) == ENDED:
+                            return ENDED
+                        if not queue_poller.poll(0):
+                            break
+                now = time.monotonic()
+                if now >= next_look:
+                    next_look = now + LOOK_PERIOD_SECS - 1.0  # or the timer's grain would make it every other turn
+                    self._send_knowledge(connection)
+                    # Twice: a process that was stopped together with its child looks before the child has moved.
+                    before, overdue = overdue, find_overdue(connection, now)
+                    if overdue is not None and overdue == before:
+                        return SILENT
+                if self._rests and now > self._eager_until:
+                    connection.wait_for_end(REST_SECS)
         except (EOFError, OSError):
-            pass  # the child is gone
-        except Exception:  # a message that can't be unpickled ends capture, not the training
-            pass
-        finally:
-            self._queue._reader.close()
-            self._on_end()
+            return GONE
+        except Exception:  # a message that can't be unpickled ends this child, not the training
+            return GONE
 
-    def _take(self) -> None:
-        kind, content = self._queue.get()
-        try:
-            self._handlers[kind](content)
-        except Exception as error:  # the receiver is anybody's code: its fault costs the message, and is told
-            report.warn(f"what takes the samples of the hardware raised {type(error).__name__}: {error}")
+    def _take(self, queue: Any) -> str:
+        kind, content = queue.get()
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            try:
+                handler(content)
+            except Exception as error:  # the receiver is anybody's code: its fault costs the message, and is told
+                report.warn(f"what takes the samples of the hardware raised {type(error).__name__}")
+                report.note(f"what takes the samples of the hardware: {error!r}")
+        return str(kind)
 
-    def _send_knowledge(self) -> None:
+    def _send_knowledge(self, connection: Connection) -> None:
         knowledge = find_knowledge(own_thread=False)
         if knowledge["hint"] is None:
             # Once a framework runs, CUDA has read its environment, and a later change of it means nothing.
@@ -108,8 +102,14 @@ class Drain:
             knowledge["environ"] = self._sent["environ"]
         if knowledge == self._sent:
             return
-        if self._orders.send(knowledge):  # else the next turn tries again
+        if connection.orders is not None and connection.orders.send(knowledge):  # else the next turn tries again
             self._sent = knowledge
+
+
+def find_overdue(connection: Connection, now: float) -> Sign | None:
+    """The sign of a place in the child whose next one is overdue."""
+    signs = connection.vitals.read() if connection.vitals is not None else ()
+    return next((sign for sign in signs if 0.0 < sign.until < now), None)
 
 
 def find_knowledge(own_thread: bool) -> dict[str, Any]:

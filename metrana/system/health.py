@@ -46,6 +46,10 @@ class Health:
         self._failures.pop(key, None)
         return result
 
+    def drop(self, key: str, reason: str) -> None:
+        """Leave ``key`` out from the start, for a reason that has been told."""
+        self._dropped[key] = reason
+
     def warn(self, message: str) -> None:
         """Hand on a warning about a thing that's absent for a reason the user can mend."""
         self._warn(message)
@@ -56,7 +60,8 @@ class Health:
 
     def dropped_since_last(self) -> list[tuple[str, str]]:
         """The keys dropped since the last call, each with its reason."""
-        new = [(key, reason) for key, reason in self._dropped.items() if key not in self._told]
+        # list() in one step: the thread that reads the driver may drop something meanwhile.
+        new = [(key, reason) for key, reason in list(self._dropped.items()) if key not in self._told]
         self._told.update(key for key, _ in new)
         return new
 

@@ -17,6 +17,7 @@ import signal
 import sys
 from multiprocessing import context, popen_fork, process, reduction
 
+from metrana.imports import StdlibFirst
 from metrana.system.packages import own_folder
 from metrana.threads import original, sleep
 
@@ -49,8 +50,10 @@ for fd in os.listdir('/proc/self/fd'):
         try: os.close(int(fd))
         except OSError: pass
 own = [p for p in sys.path if p]
-sys.path[:] = own + {package_folder!r}
-import metrana
+for name, folder in {packages!r}:
+    package = sys.modules[name] = type(sys)(name)
+    package.__path__ = [folder]
+sys.modules['metrana'].system = package
 sys.path[:] = own + {folders!r}
 from multiprocessing.spawn import spawn_main
 spawn_main(tracker_fd=None, pipe_handle={start_fd})
@@ -62,35 +65,48 @@ class CannotLaunch(Exception):
 
 
 class ChildProcess:
-    """A launched child: signalled, waited for with a deadline, reaped. Never known to multiprocessing's own lists."""
+    """A launched child: signalled, waited for with a deadline, reaped. Never known to multiprocessing's own lists.
+
+    No descriptor of it is kept: a script that closes all it finds open could have its own file under that number.
+    """
 
     def __init__(self, process_object: context.SpawnProcess, folders: list[str]) -> None:
         """Launch. ``folders`` are appended to the child's module path. Raises CannotLaunch, OSError."""
         self.owner_pid = os.getpid()
         self.pid = _Popen(process_object, folders).pid
-        self._pidfd = _open_pidfd(self.pid)
-        self._is_reaped = False
+        self._is_gone = False
+        self.ending = "ended in an unknown way"
+        """How it ended, once it's reaped: a signal's name or its exit code."""
 
     def send_signal(self, number: int) -> None:
         """Signal the child, never a stranger that got its pid later."""
-        if self._is_reaped:
-            return
+        pidfd = open_pidfd(self.pid)
         try:
-            if self._pidfd is not None:
-                signal.pidfd_send_signal(self._pidfd, number)
+            # Asked after opening: what is still an unreaped child now is what the pidfd names.
+            if self._reap():
+                return
+            if pidfd is not None:
+                signal.pidfd_send_signal(pidfd, number)
             else:
                 os.kill(self.pid, number)
         except OSError:
             pass  # gone, or the script has given up the right to signal it: the child leaves by itself
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
 
     def wait(self, timeout_secs: float) -> bool:
         """True when the child is gone (and reaped) within the time."""
-        if self._is_reaped:
+        if self._reap():
             return True
-        if self._pidfd is not None:
-            poller = original("select", "poll")()
-            poller.register(self._pidfd, select.POLLIN)
-            poller.poll(max(0, round(timeout_secs * 1000)))
+        pidfd = open_pidfd(self.pid)
+        if pidfd is not None:
+            try:
+                poller = original("select", "poll")()
+                poller.register(pidfd, select.POLLIN)
+                poller.poll(max(0, round(timeout_secs * 1000)))
+            finally:
+                os.close(pidfd)
             return self._reap()
         for _ in range(max(1, round(timeout_secs / 0.005))):
             if self._reap():
@@ -99,19 +115,31 @@ class ChildProcess:
         return self._reap()
 
     def close(self) -> None:
-        """Give back the descriptor; the child, if it still lives, is abandoned."""
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-            self._pidfd = None
+        """Have no more to do with it: it's reaped, abandoned, or, in a forked copy of the parent, another's child."""
+        self._is_gone = True
 
     def _reap(self) -> bool:
+        if self._is_gone:
+            return True
         try:
-            pid, _ = os.waitpid(self.pid, os.WNOHANG)
+            pid, status = original("os", "waitpid")(self.pid, os.WNOHANG)
+            if pid:
+                self.ending = _describe_status(status)
         except ChildProcessError:
             # Reaped by somebody else: SIGCHLD is ignored, or the script waits for any child.
             pid = self.pid
-        self._is_reaped = self._is_reaped or pid != 0
-        return self._is_reaped
+        self._is_gone = self._is_gone or pid != 0
+        return self._is_gone
+
+
+def _describe_status(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 class _DupFd:
@@ -163,8 +191,9 @@ class _Popen(popen_fork.Popen):
         buffer = io.BytesIO()
         context.set_spawning_popen(self)  # type: ignore[arg-type]
         try:
-            reduction.dump(preparation, buffer)
-            reduction.dump(process_object, buffer)
+            with StdlibFirst():  # pickling imports by name what it pickles: a multiprocessing.py would be run here
+                reduction.dump(preparation, buffer)
+                reduction.dump(process_object, buffer)
         finally:
             context.set_spawning_popen(None)
         if buffer.tell() > _START_DATA_LIMIT_BYTES:
@@ -213,10 +242,11 @@ def find_interpreter() -> str:
 
 def _posix_spawn(start_fd: int, queue_fds: list[int], folders: list[str]) -> int:
     keep = [*queue_fds, start_fd]
-    # metrana itself is this one, also where another release of it lies beside the packages that the child needs.
-    program = _CHILD_PROGRAM.format(
-        name=NAME, keep=keep, folders=folders, package_folder=[own_folder()], start_fd=start_fd
-    )
+    # metrana itself is this one, also where another release of it lies beside the packages that the child needs. Its
+    # two packages are made bare: what they import for the training process would be a tenth of the child's memory.
+    own = os.path.join(own_folder(), "metrana")
+    packages = [("metrana", own), ("metrana.system", os.path.join(own, "system"))]
+    program = _CHILD_PROGRAM.format(name=NAME, keep=keep, folders=folders, packages=packages, start_fd=start_fd)
     # -I can't be where the standard library is found through PYTHONHOME; the program drops '' from the path itself.
     flags = ["-s", "-S", "-B"] if "PYTHONHOME" in os.environ else ["-I", "-S", "-B"]
     command = [find_interpreter(), *flags, "-c", program, "--multiprocessing-fork"]
@@ -235,8 +265,11 @@ def _posix_spawn(start_fd: int, queue_fds: list[int], folders: list[str]) -> int
     )
 
 
-def _open_pidfd(pid: int) -> int | None:
-    """None on kernels before 5.3, and in Pythons that were built on older headers, such as conda's."""
+def open_pidfd(pid: int) -> int | None:
+    """Readable when the process has ended.
+
+    None on kernels before 5.3, and in Pythons that were built on older headers, such as conda's.
+    """
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

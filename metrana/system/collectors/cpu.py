@@ -25,6 +25,9 @@ UTILIZATION = Metric(
 )
 METRICS = (UTILIZATION,)
 
+RESUME_SECS = 3600.0
+"""A reading older than that is none of a reporter that has just gone."""
+
 
 class CpuCollector:
     """The node's CPU utilization from the second reading on."""
@@ -53,6 +56,20 @@ class CpuCollector:
         if passed_secs <= 0:
             return []
         return [Sample(UTILIZATION, min(100.0, 100.0 * used_secs / passed_secs))]
+
+    def hand_down(self) -> object:
+        """The last reading as JSON can hold it: whoever takes the node over has a rate with its first reading."""
+        return self._span.last
+
+    def resume(self, left: object) -> None:
+        """Go on from what the node's reporter before has handed down; what makes no sense is ignored."""
+        try:
+            at_secs, (used_secs, passed_secs), what = left  # type: ignore[misc]
+            last = float(at_secs), (float(used_secs), float(passed_secs)), tuple(what)  # type: ignore[has-type]
+        except (TypeError, ValueError, OverflowError):  # OverflowError: an integer that no float holds
+            return
+        if 0 <= self._host.monotonic() - last[0] <= RESUME_SECS:
+            self._span.resume(last)
 
     def attributes(self) -> dict[str, object]:
         """``system/cpu/limit_cores``: what 100 % stands for, the host's cores where nothing limits."""

@@ -6,16 +6,18 @@ full the card is, not how busy its bus. https://docs.nvidia.com/deploy/nvml-api/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from metrana.errors import ReadFailed, Unavailable
 from metrana.model import Kind, Metric, Sample, Scope
+from metrana.system.collectors import NOT_CHOSEN
 from metrana.system.devices import resolve
 from metrana.system.sources.nvml import CardFailed, DriverFailed, DriverUnusable, Nvml
 
 if TYPE_CHECKING:
+    from metrana.system.collectors import Choose
     from metrana.system.devices import Hint, Resolution
     from metrana.system.health import Health
     from metrana.system.host import Host
@@ -56,7 +58,7 @@ READINGS: dict[str, tuple[tuple[Metric, ...], Callable[[Nvml, Card], tuple[float
 
 
 class GpuCollector:
-    """The cards that this process is to report. ``select`` narrows or widens them to what the claims allow."""
+    """The cards that this process is to report. ``select`` says who chooses them."""
 
     name = "gpu"
     metrics = METRICS
@@ -68,7 +70,8 @@ class GpuCollector:
         self._source = Nvml(host) if source is None else source
         self._environ: Mapping[str, str] = host.environ
         self._hint: Hint | None = None
-        self._selected: frozenset[int] | None = None
+        self._choose: Choose | None = None
+        self._chosen: Mapping[int, str] = {}
         self._check_due = 0.0
         self.resolution: Resolution = resolve(self._environ, ())
         try:
@@ -81,9 +84,13 @@ class GpuCollector:
         self._environ, self._hint = environ, hint
         self._resolve()
 
-    def select(self, indices: Iterable[int] | None) -> None:
-        """Read these of the visible whole cards, whoever drives them; None stands for the reportable ones."""
-        self._selected = None if indices is None else frozenset(indices)
+    def select(self, choose: Choose) -> None:
+        """Have ``choose`` say in each reading which cards to read, whoever drives them, and their labels."""
+        self._choose = choose
+
+    def is_reporting(self) -> bool:
+        """Whether any card was this process's to report in the last reading."""
+        return bool(self._chosen)
 
     def attributes(self) -> dict[str, object]:
         """The run's attributes about GPUs; none while the driver hasn't answered yet."""
@@ -101,7 +108,9 @@ class GpuCollector:
         reason = _find_reason(self._source, self.resolution)
         if reason is not None or not self._source.started:
             return reason
-        lost = [self._find_loss(index) for index in self.resolution.reportable]
+        if self._choose is not None and not self._chosen:
+            return NOT_CHOSEN
+        lost = [self._find_loss(index) for index in self._chosen or self.resolution.reportable]
         return None if None in lost else lost[0]
 
     def collect(self) -> list[Sample]:
@@ -141,10 +150,11 @@ class GpuCollector:
         self.resolution = resolve(self._environ, self._source.devices(), self._hint)
 
     def _find_cards(self) -> list[Card]:
-        indices = self.resolution.reportable
-        if self._selected is not None:
-            indices = tuple(index for index in self.resolution.whole if index in self._selected)
-        return [self._source.cards[index] for index in indices if not self._health.dropped(f"gpu/{index}")]
+        if self._choose is None:
+            self._chosen = {index: str(index) for index in self.resolution.reportable}
+        else:
+            self._chosen = self._choose(self.resolution, self._source.devices())
+        return [self._source.cards[index] for index in self._chosen if not self._health.dropped(f"gpu/{index}")]
 
     def _check_partitions(self) -> None:
         now = self._host.monotonic()
@@ -195,7 +205,7 @@ class GpuCollector:
             # A card that fell off the bus often answers "unknown error" to everything: one loss, not five.
             raise CardFailed(f"no reading of the GPU works: {failures[0]}")
         samples: list[Sample] = []
-        labels = (("gpu", str(card.device.index)),)
+        labels = (("gpu", self._chosen.get(card.device.index, str(card.device.index))),)
         for reading, outcome in outcomes.items():
             metrics, _ = READINGS[reading]
             values = self._health.attempt(f"{key}/{reading}", partial(_settle, outcome))

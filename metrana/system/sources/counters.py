@@ -12,6 +12,15 @@ class Span:
     def __init__(self) -> None:
         self._last: tuple[float, tuple[float, ...], object] | None = None
 
+    @property
+    def last(self) -> tuple[float, tuple[float, ...], object] | None:
+        """The reading before: its time, its counters and what was counted."""
+        return self._last
+
+    def resume(self, last: tuple[float, tuple[float, ...], object]) -> None:
+        """Go on from a reading that another process has made."""
+        self._last = last
+
     def advance(self, at_secs: float, counters: tuple[float, ...], what: object = None) -> tuple[float, ...] | None:
         """Seconds since the reading before, then each counter's growth; None where they say nothing.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from metrana.errors import ReadFailed, Unavailable
 from metrana.system.devices import Device
+from metrana.system.sources.driver_files import LIBRARY, has_driver_signs, has_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 NO_DRIVER = "no NVIDIA driver"
 NOT_INSTALLED = "nvidia-ml-py not installed: pip install 'metrana[system]'"
-
-LIBRARY = "libnvidia-ml.so.1"
-DRIVER_SIGNS = ("/proc/driver/nvidia", "/dev/nvidiactl")
-LIBRARY_FOLDERS = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/local/nvidia/lib64",
-    "/usr/lib/wsl/lib",
-    "/run/opengl-driver/lib",
-)
 
 # nvmlReturn_t, https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
 LIBRARY_NOT_FOUND = 12
@@ -114,7 +103,7 @@ class Nvml:
             try:
                 self._call("nvmlInit")
             except DriverFailed as error:
-                absent = str(error) == EVERYTHING[LIBRARY_NOT_FOUND] and not self._has_driver_signs()
+                absent = str(error) == EVERYTHING[LIBRARY_NOT_FOUND] and not has_driver_signs(self._host)
                 raise Unavailable(NO_DRIVER) if absent else DriverUnusable(str(error)) from None
             except Unavailable as error:
                 raise DriverUnusable(f"NVIDIA driver refuses to start: {error}") from None
@@ -262,6 +251,8 @@ class Nvml:
         raise sort_code(code)
 
     def _import_library(self) -> Any:
+        if not has_driver_signs(self._host) and not has_library(self._host):
+            raise Unavailable(NO_DRIVER)  # most machines: they're spared two megabytes of package
         try:
             with warnings.catch_warnings():
                 # One of the packages under this name warns at import, which -W error turns into an exception.
@@ -269,21 +260,11 @@ class Nvml:
                 library: Any = importlib.import_module("pynvml")
             self._error = library.NVMLError
         except Exception as error:  # other people's module: what it raises at import is its own affair
-            if not self._has_driver_signs() and not self._has_library():
-                raise Unavailable(NO_DRIVER) from None
             if isinstance(error, ModuleNotFoundError) and error.name == "pynvml":
                 raise DriverUnusable(NOT_INSTALLED) from None
             found = f"the installed pynvml package can't be used ({type(error).__name__})"
             raise DriverUnusable(f"{found}: pip install 'metrana[system]'") from None
         return library
-
-    def _has_driver_signs(self) -> bool:
-        return any(self._host.exists(path) for path in DRIVER_SIGNS)
-
-    def _has_library(self) -> bool:
-        """Whether the driver's library lies where the loader looks; loading it could crash."""
-        listed = os.environ.get("LD_LIBRARY_PATH", "").split(":")  # this process's own: it's what the loader goes by
-        return any(self._host.exists(f"{folder}/{LIBRARY}") for folder in (*filter(None, listed), *LIBRARY_FOLDERS))
 
 
 def sort_code(code: int) -> Unavailable | ReadFailed:

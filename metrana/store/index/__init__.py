@@ -1,0 +1,16 @@
+"""The points of a run as columns, derived from its lines: what charts, tables and exports read.
+
+Needs NumPy, which the extras ``ui`` and ``data`` bring.
+"""
+
+from __future__ import annotations
+
+from metrana.extras import need
+
+need("numpy", "NumPy", "ui", "reading a run as columns")
+
+from metrana.store.index.buckets import Buckets  # noqa: E402 - after the clear error
+from metrana.store.index.run import Columns, RunIndex  # noqa: E402
+from metrana.store.series import SeriesInfo  # noqa: E402
+
+__all__ = ["Buckets", "Columns", "RunIndex", "SeriesInfo"]

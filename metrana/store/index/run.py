@@ -1,0 +1,189 @@
+"""RunIndex: a run's series as columns, kept up with the lines that are appended to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from metrana.store.catalog import RunInfo
+from metrana.store.index.buckets import Buckets, add_up
+from metrana.store.index.holding import SeriesPieces
+from metrana.store.index.pieces import Floats, Ints, Piece
+from metrana.store.index.state import IndexState
+from metrana.store.series import SeriesInfo
+
+Axis = Literal["time", "step"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Points of a series, ordered by time: seconds since the epoch, steps, values. Not to be written to."""
+
+    times: Floats
+    steps: Ints
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class RunIndex:
+    """The series of one run. May be used from several threads.
+
+    What's read from the lines is kept beside them in the run's folder, and taken from there the next time.
+    """
+
+    def __init__(self, info: RunInfo, may_write: bool = True) -> None:
+        self.info = info
+        self._lock = threading.Lock()
+        self._state = IndexState(info, may_write)
+        self._infos: tuple[SeriesInfo, ...] | None = None
+
+    @classmethod
+    def open(cls, info: RunInfo, *, may_write: bool = True, budget_secs: float | None = None) -> RunIndex:
+        """The index of a run, as it stands now.
+
+        With ``budget_secs`` it returns after about that time with the series that it has got to; ``progress`` says how
+        far that is, and ``refresh()`` goes on. Without ``may_write`` nothing is written into the run's folder. Never
+        raises for what stands in the run's files.
+        """
+        index = cls(info, may_write)
+        index.refresh(budget_secs)
+        return index
+
+    def refresh(self, budget_secs: float | None = None) -> bool:
+        """Take in what was appended to the run since; True where that's anything."""
+        end = None if budget_secs is None else time.monotonic() + budget_secs
+        with self._lock:
+            is_new = self._state.read_on(end)
+            if is_new:
+                self._infos = None
+            return is_new
+
+    def close(self) -> None:
+        """End what may still be reading in the background, after a budget was up, and wait for what's being saved."""
+        with self._lock:
+            self._state.close()
+
+    @property
+    def progress(self) -> float:
+        """How much of the run's lines has been read, from 0 to 1."""
+        return self._state.progress
+
+    @property
+    def series(self) -> tuple[SeriesInfo, ...]:
+        """The series that hold points, ordered by name and labels."""
+        infos = self._infos
+        if infos is None:
+            by_key = self._state.snapshot.by_key
+            infos = self._infos = tuple(_describe(by_key[key]) for key in sorted(by_key))
+        return infos
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The newest value of each attribute, by name."""
+        return {name: value for name, (_, value) in sorted(self._state.snapshot.attributes.items())}
+
+    @property
+    def skipped_lines(self) -> int:
+        """How many lines hold anything unreadable; their good points are taken."""
+        return self._state.skipped_lines
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The paths that couldn't be read."""
+        return self._state.unreadable
+
+    @property
+    def newest_version(self) -> int:
+        """The newest version of the format that a segment of the run claims."""
+        return self._state.snapshot.newest_version
+
+    def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> Columns:
+        """The points of a series from ``start`` to ``end``, both included, in seconds since the epoch."""
+        parts = []
+        for piece in self._pieces(series):
+            first = 0 if start is None else int(np.searchsorted(piece.times, start, side="left"))
+            last = len(piece) if end is None else int(np.searchsorted(piece.times, end, side="right"))
+            if first < last:
+                parts.append((piece.times[first:last], piece.steps[first:last], piece.values[first:last]))
+        if len(parts) == 1:
+            return Columns(*parts[0])
+        if not parts:
+            return Columns(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
+        times, steps, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        if np.any(times[1:] < times[:-1]):
+            order = np.argsort(times, kind="stable")
+            times, steps, values = times[order], steps[order], values[order]
+        return Columns(times, steps, values)
+
+    def buckets(
+        self,
+        series: SeriesInfo,
+        start: float | None = None,
+        end: float | None = None,
+        count: int = 1000,
+        by: Axis = "time",
+    ) -> Buckets:
+        """A series in ``count`` buckets of equal width from ``start`` to ``end``, by default all of it.
+
+        The ends are seconds since the epoch, or steps with ``by="step"``. See Buckets.
+        """
+        return self.band([series], start, end, count, by)
+
+    def band(
+        self,
+        series: Iterable[SeriesInfo],
+        start: float | None = None,
+        end: float | None = None,
+        count: int = 1000,
+        by: Axis = "time",
+    ) -> Buckets:
+        """Many series in the same buckets: the lowest, the mean and the highest of all their values in each."""
+        if by not in ("time", "step"):
+            raise ValueError(f"by={by!r} is no axis: 'time' or 'step'")
+        if count < 1:
+            raise ValueError(f"count={count!r}: at least one bucket")
+        by_step = by == "step"
+        pieces = [piece for each in series for piece in self._pieces(each)]
+        start = min((_span(piece, by_step)[0] for piece in pieces), default=0.0) if start is None else start
+        end = max((_span(piece, by_step)[1] for piece in pieces), default=0.0) if end is None else end
+        return add_up(pieces, float(start), float(end), count, by_step)
+
+    def _pieces(self, series: SeriesInfo) -> Sequence[Piece]:
+        found = self._state.snapshot.by_key.get((series.name, series.labels))
+        return () if found is None else found.pieces
+
+
+def _describe(found: SeriesPieces) -> SeriesInfo:
+    name, labels = found.key
+    pieces = found.pieces
+    newest = max(reversed(pieces), key=lambda piece: piece.last_time)
+    oldest = min(pieces, key=lambda piece: piece.first_time)
+    finite = [piece for piece in pieces if piece.finite]
+    return SeriesInfo(
+        name,
+        labels,
+        count=sum(map(len, pieces)),
+        first_time=oldest.first_time,
+        last_time=newest.last_time,
+        first_step=oldest.first_step,
+        last_step=newest.last_step,
+        last_value=newest.last_value,
+        low=min((piece.low for piece in finite), default=float("nan")),
+        high=max((piece.high for piece in finite), default=float("nan")),
+        finite=sum(piece.finite for piece in finite),
+    )
+
+
+def _span(piece: Piece, by_step: bool) -> tuple[float, float]:
+    if not by_step:
+        return piece.first_time, piece.last_time
+    if piece.has_ordered_steps:
+        return piece.first_step, piece.last_step
+    return float(piece.steps.min()), float(piece.steps.max())

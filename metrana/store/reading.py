@@ -1,0 +1,173 @@
+"""A run to read from, as columns where NumPy is installed, else as plain arrays: both offer the same."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from metrana.errors import SeriesNotFoundError
+from metrana.extras import has_package
+from metrana.model import Labels
+from metrana.store.catalog import RunInfo, list_segments
+from metrana.store.problems import describe_problems
+from metrana.store.reader import StoredRun, read_run
+from metrana.store.series import SeriesInfo
+
+
+class Points(Protocol):
+    """Points of a series, ordered by time, as columns of equal length; times in seconds since the epoch."""
+
+    @property
+    def times(self) -> Any: ...
+    @property
+    def steps(self) -> Any: ...
+    @property
+    def values(self) -> Any: ...
+
+
+class Reading(Protocol):
+    """What a run can be asked for. See RunIndex, which is the fast one."""
+
+    info: RunInfo
+
+    @property
+    def series(self) -> tuple[SeriesInfo, ...]: ...
+    @property
+    def attributes(self) -> dict[str, Any]: ...
+    @property
+    def skipped_lines(self) -> int: ...
+    @property
+    def unreadable(self) -> tuple[str, ...]: ...
+    @property
+    def newest_version(self) -> int: ...
+    def refresh(self) -> bool: ...
+    def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> Points: ...
+
+
+@dataclass(frozen=True)
+class PlainPoints:
+    """Points in ``array``s, ordered by time."""
+
+    times: Sequence[float]
+    steps: Sequence[int]
+    values: Sequence[float]
+
+
+class PlainReading:
+    """A run read whole, into plain arrays: for where NumPy isn't installed."""
+
+    def __init__(self, info: RunInfo) -> None:
+        self.info = info
+        self._sizes: dict[str, int] | None = None
+        self._run: StoredRun
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Read the run again where something was appended; whether that was so."""
+        paths = [path for _, segments in list_segments(self.info, {}) for path in segments]
+        sizes = {path: os.stat(path).st_size for path in paths if os.path.exists(path)}
+        if sizes == self._sizes:
+            return False
+        self._sizes = sizes
+        self._run = read_run(self.info)
+        self.series = tuple(
+            _describe(series.name, series.labels, series.timestamps, series.steps, series.values)
+            for series in self._run.series.values()
+        )
+        return True
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self._run.attributes
+
+    @property
+    def skipped_lines(self) -> int:
+        return self._run.skipped_lines
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        return self._run.unreadable
+
+    @property
+    def newest_version(self) -> int:
+        return self._run.newest_version
+
+    def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> PlainPoints:
+        """The points of a series from ``start`` to ``end``, both included, in seconds since the epoch."""
+        whole = self._run.series[series.name, series.labels]
+        first = 0 if start is None else bisect_left(whole.timestamps, start)
+        last = len(whole.timestamps) if end is None else bisect_right(whole.timestamps, end)
+        return PlainPoints(whole.timestamps[first:last], whole.steps[first:last], whole.values[first:last])
+
+
+def open_reading(info: RunInfo) -> Reading:
+    """A run to read from. Never raises for what stands in its files."""
+    if not has_package("numpy"):
+        return PlainReading(info)
+    from metrana.store.index import RunIndex
+
+    return cast(Reading, RunIndex.open(info))
+
+
+def select_series(reading: Reading, patterns: Sequence[str], labels: Mapping[str, str]) -> list[SeriesInfo]:
+    """The series whose metric has one of the names or matches one of the patterns, with labels that match too.
+
+    All where there are none. Raises SeriesNotFoundError where a pattern or the labels match nothing.
+    """
+    chosen = reading.series
+    if patterns:
+        names = {series.name for series in chosen}
+        found: set[str] = set()
+        for pattern in patterns:
+            matched = {name for name in names if matches(name, pattern)}
+            if not matched:
+                raise SeriesNotFoundError(
+                    f"run {reading.info.run_name!r} has no series {pattern!r}: 'metrana show RUN' shows all"
+                    + _find_excuse(reading)
+                )
+            found |= matched
+        chosen = tuple(series for series in chosen if series.name in found)
+    for key, pattern in labels.items():
+        chosen = tuple(series for series in chosen if matches(dict(series.labels).get(key), pattern))
+        if not chosen:
+            raise SeriesNotFoundError(
+                f"run {reading.info.run_name!r} has no such series with label {key}={pattern}{_find_excuse(reading)}"
+            )
+    return list(chosen)
+
+
+def _find_excuse(reading: Reading) -> str:
+    """What of the run couldn't be read: the series may be there."""
+    return "".join(
+        f"; {problem}"
+        for problem in describe_problems(reading.skipped_lines, reading.unreadable, reading.newest_version)
+    )
+
+
+def matches(text: str | None, pattern: str) -> bool:
+    """Whether a name is the one asked for, or matches the pattern that was asked for."""
+    return text is not None and (text == pattern or fnmatch.fnmatchcase(text, pattern))
+
+
+def _describe(
+    name: str, labels: Labels, times: Sequence[float], steps: Sequence[int], values: Sequence[float]
+) -> SeriesInfo:
+    finite = [value for value in values if math.isfinite(value)]
+    return SeriesInfo(
+        name,
+        labels,
+        count=len(values),
+        first_time=times[0],
+        last_time=times[-1],
+        first_step=steps[0],
+        last_step=steps[-1],
+        last_value=values[-1],
+        low=min(finite, default=math.nan),
+        high=max(finite, default=math.nan),
+        finite=len(finite),
+    )

@@ -1,0 +1,61 @@
+"""Whether and when a sampling child that ended is replaced, and what the next one leaves out: pure."""
+
+from __future__ import annotations
+
+LOST_LIMIT = 5
+DELAYS_SECS = (0.0, 0.5, 1.0, 2.0)
+"""Before each replacement. The first at once: a single crash shouldn't show in the charts."""
+HEALTHY_SECS = 600.0
+"""A child that lived so long begins the count anew: five losses in a month are no storm."""
+BLAMED_TWICE = 2
+KILLED = "SIGKILL"
+HUNG = "hung"
+
+
+class Verdict:
+    """What follows from a child's end: ``delay_secs`` before the next one, or ``given_up``, in words why there's none.
+
+    ``newly_left_out`` is the source that the next one must not read any more, "" for none.
+    """
+
+    __slots__ = ("delay_secs", "given_up", "newly_left_out")
+
+    def __init__(self, delay_secs: float, given_up: str, newly_left_out: str) -> None:
+        self.delay_secs = delay_secs
+        self.given_up = given_up
+        self.newly_left_out = newly_left_out
+
+
+class Restarts:
+    """The ends of one capture's children. ``left_out`` says by name what isn't read any more, and why."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.left_out: dict[str, str] = {}
+        self._lost = 0
+        self._blamed: dict[str, int] = {}
+
+    def judge(self, source: str, how: str, lived_secs: float) -> Verdict:
+        """A child ended ``how`` (a signal's name, an exit code, hung), while it was reading ``source`` or nothing."""
+        if lived_secs >= HEALTHY_SECS:
+            self._lost = 0
+        self._lost += 1
+        if self._lost >= LOST_LIMIT:
+            during = f" while reading {source}" if source else ""
+            return Verdict(0.0, f"the sampling process was lost {self._lost} times, the last time {how}{during}", "")
+        self.count += 1
+        newly = ""
+        # Somebody killed it, or the kernel for want of memory: that says nothing of what was being read.
+        if source and how != KILLED:
+            self._blamed[source] = self._blamed.get(source, 0) + 1
+            if self._blamed[source] == BLAMED_TWICE:
+                newly = source
+                self.left_out[source] = describe(source, how)
+        return Verdict(DELAYS_SECS[min(self._lost, len(DELAYS_SECS)) - 1], "", newly)
+
+
+def describe(source: str, how: str) -> str:
+    """Why a source isn't read any more, in a few words."""
+    if source == "gpu":
+        return f"driver {'hung' if how == HUNG else 'crashed'} twice, GPU sampling off"
+    return f"{'hung' if how == HUNG else 'ended the sampling process'} twice, {source} sampling off"

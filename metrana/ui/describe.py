@@ -1,0 +1,105 @@
+"""A run in words for the page: JSON without NaN, texts for attributes, and why a chart is empty."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metrana.cli.text import find_unit, format_project
+from metrana.store.catalog import RunInfo
+from metrana.store.ends import RUNNING
+from metrana.store.index import SeriesInfo
+from metrana.store.layout import FORMAT_VERSION
+from metrana.store.problems import describe_problems
+
+GROUPS = ("gpu", "cpu", "memory", "disk", "process")
+"""The page's groups of system metrics, in order; each is a collector. The training's own metrics come beside them."""
+
+_CAPTURE = "system/capture/"
+_MOST_PROCESSES = 64
+_MOST_PATHS = 20
+
+
+def describe_info(key: str, info: RunInfo) -> dict[str, Any]:
+    """A run for the list. Times in seconds since the epoch, null where they're out of range."""
+    writers = info.writers[:_MOST_PROCESSES]
+    return {
+        "key": key,
+        "id": info.id,
+        "name": info.run_name,
+        "project": format_project(info),
+        "status": info.status,
+        "live": info.status == RUNNING,
+        "started": finite(info.started),
+        "last": finite(info.last),
+        "hosts": sorted({writer.host for writer in writers}),
+        "processes": len(info.writers),
+    }
+
+
+def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
+    return {
+        "n": number,
+        "name": series.name,
+        "labels": dict(series.labels),
+        "count": series.count,
+        "first": finite(series.first_time),
+        "last": finite(series.last_time),
+        "steps": [series.first_step, series.last_step],
+        "value": finite(series.last_value),
+        "finite": series.finite,
+    }
+
+
+def describe_metric(name: str) -> dict[str, str]:
+    """Where a metric's chart stands, and the unit of its axis."""
+    group = name.split("/")[1] if name.startswith("system/") and name.count("/") >= 2 else "yours"
+    return {"group": group, "unit": find_unit(name).strip()}
+
+
+def describe_attributes(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Each attribute as a text."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+        for name, value in attributes.items()
+    }
+
+
+def explain_group(group: str, attributes: Mapping[str, Any], *, is_live: bool) -> str:
+    """Why a group of system metrics has no chart, from the run's attributes."""
+    for name in (_CAPTURE + group, _CAPTURE[:-1]):
+        reason = attributes.get(name)
+        if isinstance(reason, str) and reason != "ok":
+            return reason
+    if attributes.get(_CAPTURE + group) == "ok":
+        return "captured, but no point has been written yet" if is_live else "captured, but no point was written"
+    if is_live:
+        return "nothing yet: no attribute of the run says anything about it so far"
+    return "not captured, and no attribute of the run says why: capture was switched off, or ended before it began"
+
+
+def explain_parts(group: str, attributes: Mapping[str, Any]) -> list[str]:
+    """What's missing of a group that has charts: single devices and readings, and the end of all capture."""
+    found = []
+    for name, reason in attributes.items():
+        if name.startswith(f"{_CAPTURE}{group}/") and isinstance(reason, str):
+            found.append(f"{name[len(_CAPTURE) :].replace('/', ' ')}: {reason}")
+    for name in (_CAPTURE + group, _CAPTURE[:-1]):
+        reason = attributes.get(name)
+        if isinstance(reason, str) and reason != "ok":
+            found.append(reason)
+    return found
+
+
+def describe_damage(skipped_lines: int, unreadable: Sequence[str], newest_version: int = FORMAT_VERSION) -> list[str]:
+    """What of a run or a store isn't shown, a sentence each; of very many paths only some."""
+    told = describe_problems(skipped_lines, unreadable[:_MOST_PATHS], newest_version)
+    left = len(unreadable) - _MOST_PATHS
+    return [*told, f"and {left} more that can't be read"] if left > 0 else told
+
+
+def finite(value: float) -> float | None:
+    """JSON has no NaN and no infinities."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,56 @@
+// Fetches what the charts need for the window they show, and nothing twice.
+
+import { fetchPoints } from "./api.js";
+import { gridOf } from "./axis.js";
+import { join } from "./lines.js";
+import { gapOf, settledEnd } from "./run.js";
+
+const MOST_BUCKETS = 1400;
+
+// What a chart lacks of one run's points; null where it has all there is.
+export function plan(chart, run, series, isBand) {
+  const { axis } = chart;
+  const offset = axis.by === "time" ? chart.page.offsetOf(run) : 0;
+  const [start, end] = axis.shown;
+  const wide = Math.max(64, Math.min(MOST_BUCKETS, Math.round(chart.width * 1.2)));
+  const grid = gridOf(start + offset, end + offset, wide);
+  const numbers = series.map((one) => one.n);
+  const name = `${run.era} ${axis.by} ${grid.width} ${isBand} ${numbers}`;
+  const old = chart.loaded.get(run.key);
+  const isSame = old?.name === name && old.first <= grid.first;
+  if (isSame && old.last >= grid.last && !series.some((one) => one.round > old.round)) return null;
+  const settled = settledEnd(series, axis.by);
+  const next = {
+    name, width: grid.width, first: grid.first, last: grid.last, round: run.round,
+    // Up to here the buckets are full: the next fetch begins there.
+    upto: Math.max(grid.first, Math.min(grid.last, Math.floor(settled / grid.width))),
+  };
+  const from = isSame ? Math.max(grid.first, Math.min(old.upto, grid.last - 1)) : grid.first;
+  return {
+    chart, run, series, next, old: isSame ? old : null, isBand, by: axis.by, from, count: grid.last - from,
+    gap: gapOf(chart.metric, series, grid.width),
+  };
+}
+
+// Fetches plans, as few questions as can be, and leaves the lines with their charts.
+export async function carryOut(plans, signal) {
+  const together = new Map();
+  for (const one of plans) {
+    const key = [one.run.key, one.by, one.next.width, one.from, one.count].join(" ");
+    if (!together.has(key)) together.set(key, []);
+    together.get(key).push(one);
+  }
+  await Promise.all([...together.values()].map(async (several) => {
+    const [{ run, by, next, from, count }] = several;
+    const charts = several.map(({ series, isBand }) => ({ series: series.map((one) => one.n), band: isBand }));
+    const start = from * next.width;
+    const answers = await fetchPoints({ run: run.key, by, start, width: next.width, count, charts }, signal);
+    several.forEach((one, index) => keep(one, answers[index], start));
+  }));
+}
+
+function keep({ chart, run, next, old, gap }, lines, start) {
+  const columns = lines.map((line, index) =>
+    old && old.columns[index] ? join(old.columns[index], line, next.first * next.width, start) : line);
+  chart.loaded.set(run.key, { ...next, columns, gap });
+}

@@ -1,0 +1,297 @@
+// The charts of the runs that are open, on shared axes.
+
+import { Axis } from "./axis.js";
+import { Chart } from "./chart.js";
+import { make, makeName, replace } from "./dom.js";
+import { formatDuration, formatTime } from "./format.js";
+import { MOST_LINES, colorsOf, passing, telling } from "./lines.js";
+import { carryOut, plan } from "./loader.js";
+import { Pointer } from "./pointer.js";
+
+const TITLES = { yours: "Training", gpu: "GPU", cpu: "CPU", memory: "Memory", disk: "Disk", process: "Process" };
+const SYSTEM = ["gpu", "cpu", "memory", "disk", "process"];
+const AT_ONCE = 4;
+const MOST_AHEAD = 40; // charts that are drawn before they're looked at
+const MARGIN = 200; // pixels
+const frame = () => new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+
+export class Page {
+  constructor(groups, filters, onZoom) {
+    this.groups = groups;
+    this.filters = filters;
+    this.onZoom = onZoom;
+    this.runs = [];
+    this.charts = new Map(); // metric name -> chart
+    this.sections = new Map(); // group -> its elements
+    this.axes = { time: new Axis("time"), step: new Axis("step") };
+    this.isElapsed = false;
+    this.by = "time";
+    this.cursor = { axis: null, at: null };
+    this.pointer = new Pointer(this);
+    this.drawing = 0;
+    this.abort = new AbortController();
+    this.timings = {};
+  }
+
+  // Shows runs, the first one in front. Charts of others go.
+  open(runs) {
+    this.runs = runs;
+    for (const chart of this.charts.values()) chart.destroy();
+    this.charts.clear();
+    this.sections.clear();
+    replace(this.groups);
+    this.axes = { time: new Axis("time"), step: new Axis("step") };
+    this.cursor = { axis: null, at: null };
+    this.filters.clear();
+  }
+
+  // For measuring: the time from a click on a run until its first chart, and until all of it, is drawn.
+  noteDrawn(what) {
+    const { opened } = this;
+    if (opened && opened[what] === undefined) opened[what] = performance.now() - opened.at;
+  }
+
+  offsetOf(run) {
+    return this.isElapsed ? run.info?.started ?? 0 : 0;
+  }
+
+  axisOf(metric) {
+    return this.by === "step" && metric.group === "yours" ? this.axes.step : this.axes.time;
+  }
+
+  cursorOf(axis) {
+    return this.cursor.axis === axis ? this.cursor.at : null;
+  }
+
+  setCursor(axis, at) {
+    this.cursor = { axis, at };
+    this.cursorFrame ??= requestAnimationFrame(() => {
+      this.cursorFrame = null;
+      for (const chart of this.charts.values()) chart.showCursor(this.cursorOf(chart.axis));
+      this.onZoom();
+    });
+  }
+
+  zoomTo(axis, start, end) {
+    axis.zoom(start, end);
+    this.redraw();
+  }
+
+  scaleZoom(axis, factor, at = null) {
+    axis.scale(factor, at);
+    this.redraw();
+  }
+
+  resetZoom() {
+    for (const axis of Object.values(this.axes)) axis.window = null;
+    this.redraw();
+  }
+
+  setElapsed(isElapsed) {
+    if (isElapsed === this.isElapsed) return;
+    const started = this.runs[0]?.info?.started ?? 0;
+    this.isElapsed = isElapsed;
+    this.axes.time.shift(isElapsed ? -started : started);
+    this.update();
+  }
+
+  setBy(by) {
+    this.by = by;
+    this.redraw();
+  }
+
+  // The series of a chart that pass the filters, over all runs.
+  seriesOf(chart) {
+    return this.runs.flatMap((run) => passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen));
+  }
+
+  // Takes in what the runs have got since: charts, axes, explanations.
+  update() {
+    this.filters.update(this.runs);
+    this.#setDomains();
+    const names = new Set(this.runs.flatMap((run) => [...run.metrics.keys()]));
+    const metrics = [...names].sort(inOrder).map((name) => this.runs.find((run) => run.metrics.has(name)).metrics.get(name));
+    const others = [...new Set(metrics.map((metric) => metric.group))].filter((group) => !(group in TITLES)).sort();
+    const order = ["yours", ...SYSTEM, ...others];
+    for (const group of order) {
+      const own = metrics.filter((metric) => metric.group === group);
+      const said = this.runs.map((run) => run.groups.find((one) => one.group === group));
+      this.#updateSection(group, own, said, order);
+    }
+    return this.redraw();
+  }
+
+  #updateSection(group, metrics, said, order) {
+    let section = this.sections.get(group);
+    if (!section) {
+      const title = group in TITLES ? document.createTextNode(TITLES[group]) : makeName(group);
+      section = { notes: make("div", { className: "notes" }), grid: make("div", { className: "grid" }) };
+      section.element = make("section", { className: "group" }, make("h2", {}, title), section.notes, section.grid);
+      section.element.dataset.group = group;
+      section.rank = order.indexOf(group);
+      this.sections.set(group, section);
+      const after = [...this.sections.values()].filter((one) => one.rank > section.rank).sort((a, b) => a.rank - b.rank)[0];
+      this.groups.insertBefore(section.element, after?.element ?? null);
+    }
+    for (const metric of metrics) {
+      if (this.charts.has(metric.name)) continue;
+      const chart = new Chart(metric, this);
+      this.charts.set(metric.name, chart);
+      const later = [...section.grid.children].find((card) => inOrder(card.dataset.metric, metric.name) > 0);
+      section.grid.insertBefore(chart.element, later ?? null);
+    }
+    const notes = said.flatMap((one, index) => (one?.notes ?? []).map((text) => [index, text]));
+    const whys = said.map((one, index) => [index, one?.why]).filter(([, why]) => why);
+    if (group === "yours" && !metrics.length) whys.push([0, "nothing was logged: metrana.log() adds charts here"]);
+    const all = [...whys, ...notes];
+    const isCommon = (text) => this.runs.every((_, at) => all.some(([index, other]) => index === at && other === text));
+    const shown = all.filter(([index, text]) => index === 0 || !isCommon(text)).map(([index, text]) =>
+      make("p", { className: "why" }, isCommon(text) ? null : makeName(this.runs[index].info.name, "b"),
+        isCommon(text) ? null : " ", makeName(text)));
+    const text = JSON.stringify(all);
+    if (section.text !== text) replace(section.notes, ...shown);
+    section.text = text;
+    section.element.dataset.cards = Math.min(metrics.length, 2);
+    section.element.hidden = !metrics.length && !shown.length;
+  }
+
+  #setDomains() {
+    for (const axis of Object.values(this.axes)) {
+      const spans = this.runs.map((run) => [run.span(axis.by), axis.by === "time" ? this.offsetOf(run) : 0])
+        .filter(([span]) => span).map(([span, offset]) => span.map((at) => at - offset));
+      if (spans.length) axis.setDomain(Math.min(...spans.map(([start]) => start)), Math.max(...spans.map(([, end]) => end)));
+    }
+  }
+
+  // Charts that come into view before their turn.
+  onScroll() {
+    if (document.body.dataset.state === "drawn" && this.#nextBatch().length) this.redraw(false);
+  }
+
+  // Brings all charts to what the axes show: those in view first, the others when there's time.
+  async redraw(isChange = true) {
+    const drawing = ++this.drawing;
+    this.abort.abort();
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    const begin = performance.now();
+    const timings = { drawing };
+    this.timings = timings;
+    document.body.dataset.state = "drawing";
+    this.onZoom();
+    if (isChange) for (const chart of this.charts.values()) chart.stale = true;
+    try {
+      await frame();
+      // The observer comes too late for the first charts of a page.
+      for (const chart of this.charts.values()) chart.isNear = isInView(chart.element);
+      for (let batch = this.#nextBatch(); batch.length && !signal.aborted; batch = this.#nextBatch()) {
+        if (!batch[0].isNear) timings.visible ??= performance.now() - begin;
+        await this.#drawBatch(batch, signal);
+      }
+      if (signal.aborted) return;
+      timings.all = performance.now() - begin;
+      timings.visible ??= timings.all;
+      if (this.runs.every((run) => run.progress === 1)) this.noteDrawn("all");
+      document.body.dataset.state = "drawn";
+    } catch (error) {
+      if (error.name !== "AbortError") this.onError(error);
+    }
+  }
+
+  #nextBatch() {
+    const cards = [...this.groups.querySelectorAll(".card")];
+    const charts = cards.map((card) => this.charts.get(card.dataset.metric)).filter((chart) => chart.stale);
+    const near = charts.filter((chart) => chart.isNear);
+    // The first figure is shown before the others are made.
+    const isFirst = [...this.charts.values()].every((chart) => chart.plot === null);
+    if (near.length) return near.slice(0, isFirst ? 1 : near.length);
+    const ahead = [...this.charts.values()].filter((chart) => chart.plot !== null).length < MOST_AHEAD;
+    return charts.filter((chart) => ahead || chart.plot !== null).slice(0, AT_ONCE);
+  }
+
+  async #drawBatch(charts, signal) {
+    const plans = [];
+    for (const chart of charts) {
+      chart.width = chart.body.clientWidth;
+      for (const run of this.runs) {
+        const one = plan(chart, run, ...this.#choose(chart, run));
+        if (one) plans.push(one);
+      }
+    }
+    const plots = charts.map((chart) => chart.ensurePlot());
+    await Promise.all([carryOut(plans, signal), ...plots]);
+    if (signal.aborted) return;
+    for (const chart of charts) {
+      this.#setLines(chart);
+      chart.draw();
+      chart.stale = false;
+    }
+    await frame();
+    this.noteDrawn("first");
+  }
+
+  #choose(chart, run) {
+    const series = passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen);
+    return [series, this.seriesOf(chart).length > MOST_LINES];
+  }
+
+  #setLines(chart) {
+    const style = getComputedStyle(document.documentElement);
+    const color = (index) => style.getPropertyValue(`--color-${index}`).trim();
+    const all = this.seriesOf(chart);
+    const keys = telling(all);
+    const isOneEach = this.runs.length > 1 && this.runs.every((run) => this.#choose(chart, run)[0].length <= 1);
+    chart.lines = this.runs.flatMap((run, at) => {
+      const [series, isBand] = this.#choose(chart, run);
+      const loaded = chart.loaded.get(run.key);
+      if (!loaded || !series.length) return [];
+      const offset = chart.axis.by === "time" ? this.offsetOf(run) : 0;
+      const colors = isBand || isOneEach ? [at] : colorsOf(series, this.filters.values);
+      const name = this.runs.length > 1 ? [run.info.name] : [];
+      return loaded.columns.map((columns, index) => ({
+        ...columns,
+        x: offset === 0 ? columns.x : columns.x.map((x) => x - offset),
+        color: color(colors[index]),
+        dash: at === 0 ? "solid" : "dashed",
+        gap: loaded.gap,
+        isBand,
+        title: [...name, ...(isBand ? [`${series.length} series, min – mean – max`] : titleOf(series[index], keys))],
+      }));
+    });
+    chart.drawLegend();
+  }
+
+  repaint() {
+    for (const chart of this.charts.values()) chart.plot?.paint();
+    return this.redraw();
+  }
+
+  // The range that's shown, or the cursor's place in it, in words.
+  describeRange() {
+    const { axis, at } = this.cursor;
+    const sayTime = this.isElapsed ? formatDuration : formatTime;
+    const say = (where, by) => (by === "step" ? `step ${Math.round(where)}` : sayTime(where));
+    if (axis !== null && at !== null) return say(at, axis.by);
+    const [start, end] = this.axes.time.shown;
+    return `${say(start, "time")} – ${say(end, "time")}`;
+  }
+
+  get isZoomed() {
+    return Object.values(this.axes).some((axis) => axis.window !== null);
+  }
+}
+
+// What's looked at most comes first: the loss, and how busy the hardware is.
+function inOrder(a, b) {
+  const rank = (name) => (name.startsWith("system/") ? !name.endsWith("/utilization") : !/loss/i.test(name));
+  return rank(a) - rank(b) || (a < b ? -1 : Number(a > b));
+}
+
+function isInView(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > -MARGIN && top < window.innerHeight + MARGIN;
+}
+
+function titleOf(series, keys) {
+  return keys.filter((key) => key in series.labels).map((key) => `${key} ${series.labels[key]}`);
+}
