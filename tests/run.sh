@@ -5,6 +5,9 @@ cd "$(dirname "$0")/.."
 . ./tests/setup.sh
 
 needs_debian_package cc gcc
+needs_debian_package chromium chromium
+needs_debian_package chromedriver chromium-driver
 make_venv .venv
 .venv/bin/python -m pip install --quiet --upgrade tox
-exec .venv/bin/tox run "$@"
+# Several environments at a time: most of what the tests do is wait.
+exec .venv/bin/tox run-parallel --parallel 3 --parallel-no-spinner "$@"

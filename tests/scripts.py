@@ -8,9 +8,10 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from metrana.store.catalog import RunInfo, find_runs
+from metrana.store.catalog import RunInfo, WriterInfo, find_runs
 from metrana.store.reader import StoredRun, read_run
 
 DEADLINE_SECS = 60.0
@@ -67,6 +68,11 @@ class Script:
         """The one run in the store."""
         (info,) = self.infos()
         return read_run(info)
+
+
+def read_writer(info: RunInfo, writer: WriterInfo) -> StoredRun:
+    """What one of a run's writers wrote."""
+    return read_run(replace(info, folder=writer.folder, writers=(writer,)))
 
 
 def values_of(run: StoredRun, name: str, **labels: str) -> list[float]:

@@ -542,11 +542,10 @@ def test_a_dead_child_and_a_default_sigpipe_do_not_end_the_training(tmp_path: Pa
     script = Script(
         tmp_path,
         """
-        import metrana, os, signal, time
+        import metrana, os, psutil, signal, time
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         metrana.init(run_name="r"); metrana.log("loss", 1.0)
-        children = [int(p) for p in os.listdir("/proc") if p.isdigit()
-                    and open(f"/proc/{p}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())]
+        children = [child.pid for child in psutil.Process().children()]
         for child in children:
             os.kill(child, signal.SIGKILL)
             while os.path.exists(f"/proc/{child}"): time.sleep(0.01)
@@ -563,11 +562,10 @@ def test_an_interrupt_of_close_loses_nothing(tmp_path: Path) -> None:
     script = Script(
         tmp_path,
         """
-        import metrana, os, signal, time, threading
+        import metrana, os, psutil, signal, time, threading
         run = metrana.init(run_name="r")
         for i in range(1000): metrana.log("loss", float(i))
-        children = [int(p) for p in os.listdir("/proc") if p.isdigit()
-                    and open(f"/proc/{p}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())]
+        children = [child.pid for child in psutil.Process().children()]
         for child in children: os.kill(child, signal.SIGSTOP)
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:

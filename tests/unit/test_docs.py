@@ -24,7 +24,7 @@ from tests.unit.test_layers import ROWS, imports_of, modules, row_of
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
-COLLECTOR_NAMES = [name for name, _ in COLLECTORS]
+COLLECTOR_NAMES = [name for name, _, _ in COLLECTORS]
 # Names of attributes that are put together at run time begin so.
 PREFIXES = {"system/", "system/capture/"}
 SHOWN_FOLDERS = {"proc", "sys", "dev", "srv"}
@@ -75,7 +75,7 @@ def read_section(text: str, heading: str) -> str:
 def declared_metrics() -> list[tuple[str, Metric]]:
     """Every metric of every collector, with its collector's name."""
     found: list[tuple[str, Metric]] = []
-    for name, path in COLLECTORS:
+    for name, path, _ in COLLECTORS:
         module = importlib.import_module(path.partition(":")[0])
         found += [(name, metric) for metric in module.METRICS]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib.metadata
 import re
 import shutil
@@ -48,15 +49,25 @@ def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> None:
-    """Every module and py.typed are in the wheel; tests, benchmarks and examples aren't."""
+    """Every module, py.typed and the page's files are in the wheel; tests, benchmarks and examples aren't."""
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "metrana").rglob("*.py")}
     packed = {name for name in wheel_names if ".dist-info/" not in name}
-    assert modules | {"metrana/py.typed"} == packed
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "metrana/ui/static").iterdir()}
+    assert modules | page | {"metrana/py.typed"} == packed
 
 
 def test_the_wheel_holds_the_license(wheel_names: set[str]) -> None:
     """The license goes with the package."""
     assert any(re.fullmatch(r"metrana-[^/]+\.dist-info/(licenses/)?LICENSE", name) for name in wheel_names)
+
+
+def test_the_license_is_mit_wherever_it_is_named() -> None:
+    """setup.cfg and the README name the license whose text is LICENSE."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert "MIT" == config["metadata"]["license"]
+    assert "MIT License" == (ROOT / "LICENSE").read_text(encoding="utf-8").splitlines()[0]
+    assert "License: [MIT](LICENSE)." in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_core_needs_two_packages() -> None:

@@ -1,75 +1,134 @@
 from __future__ import annotations
 
-from math import inf, nan
+import io
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from metrana.cli.chart import ASCII_LEVELS, UNICODE_LEVELS, average_columns, choose_levels, draw_chart
+from metrana.cli.chart import Charts, choose_charts, has_charts
+from metrana.store.catalog import find_run
+from metrana.store.series import SeriesInfo
+from tests.unit.store.build import T0, declare, head, points, put
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+if not has_charts():
+    pytest.skip("plotext or NumPy isn't installed", allow_module_level=True)
 
+from metrana.store.index import RunIndex
 
-def test_bars_rise_from_the_lowest_value_to_the_highest() -> None:
-    """The lowest value still has a bar, the highest fills the line."""
-    assert ["▁▂▃▄▅▆▇█"] == draw_chart(range(8), range(8), 8, 1, UNICODE_LEVELS)
-    assert ["  :#", ".###"] == draw_chart(range(4), [0, 3, 5, 7], 4, 2, ASCII_LEVELS)
-
-
-def test_points_stand_where_their_time_is() -> None:
-    """The axis is time, not the number of points; a stretch without points is a gap."""
-    times = [0, 1, 2, 3, 100]
-    assert [1.5, None, None, None, None, None, None, None, None, 7.0] == average_columns(times, [0, 1, 2, 3, 7], 10)
+BRAILLE = {chr(code) for code in range(0x2801, 0x2900)}
 
 
-def test_points_that_are_rare_but_regular_leave_no_gaps() -> None:
-    """Fewer points than columns: each holds until the next."""
-    assert [1, 1, 1, 2, 2, 2, 3, 3, 3, 4] == average_columns([0, 3, 6, 9], [1, 2, 3, 4], 10, (0, 10))
+def put_series(store: Path, *series: dict[int, object], name: str = "x") -> RunIndex:
+    """A run with series of one metric, each a dict of seconds and values."""
+    lines = [declare(number, name, gpu=str(number)) for number in range(len(series))]
+    lines += [
+        points(T0 + second, second, {number: value})
+        for number, one in enumerate(series)
+        for second, value in one.items()
+    ]
+    put(store, head(), *lines)
+    return RunIndex.open(find_run(str(store), "train"))
 
 
-@pytest.mark.parametrize("gap", [nan, inf, -inf])
-def test_what_is_not_finite_is_a_gap(gap: float) -> None:
-    """Also where the neighbours are close."""
-    assert [1.0, None, 3.0] == average_columns([0, 1, 2], [1, gap, 3], 3)
-    assert ["▁ █"] == draw_chart([0, 1, 2], [1, gap, 3], 3, 1, UNICODE_LEVELS)
+def draw(index: RunIndex, charts: Charts, floor: float | None = None, ceiling: float | None = None) -> list[str]:
+    return charts.draw(index, index.series, 9, "", floor, ceiling)
 
 
-def test_a_constant_stands_in_the_middle() -> None:
-    """Neither empty nor full."""
-    assert ["||||"] == draw_chart(range(4), [5] * 4, 4, 1, " .:|#")
+def inside(lines: list[str]) -> list[str]:
+    """The drawn part of each row, from the top."""
+    return [line.partition("┤")[2] or line.partition("│")[2] for line in lines if "┤" in line or line.count("│") == 2]
 
 
-def test_floor_and_ceiling_widen_the_scale() -> None:
-    """A percentage that wavers by one doesn't look like a cliff."""
-    assert ["▄▄"] == draw_chart([0, 1], [40, 41], 2, 1, UNICODE_LEVELS, floor=0, ceiling=100)
+def test_a_rising_series_rises(tmp_path: Path) -> None:
+    """The line goes from the lower left to the upper right."""
+    rows = inside(draw(put_series(tmp_path, {t: float(t) for t in range(50)}), Charts(60)))
+    first = [min((column for column, mark in enumerate(row) if mark in BRAILLE), default=-1) for row in rows]
+    assert sorted(first, reverse=True) == first
+    assert -1 not in first
 
 
-def test_a_single_point_is_a_bar() -> None:
-    """A run of one tick can be looked at."""
-    assert 1 == len(draw_chart([5], [1], 10, 1, UNICODE_LEVELS)[0])
+def test_one_spike_among_a_million_points_is_drawn(tmp_path: Path) -> None:
+    """However many points a column stands for, its highest is seen."""
+    values: dict[int, object] = dict.fromkeys(range(20_000), 1.0)
+    values[12_345] = 100.0
+    rows = inside(draw(put_series(tmp_path, values), Charts(60)))
+    assert any(mark in BRAILLE for mark in rows[0])
 
 
-def test_nothing_to_draw_is_empty_lines() -> None:
-    """The page keeps its shape."""
-    assert ["", ""] == draw_chart([], [], 10, 2, UNICODE_LEVELS)
-    assert ["", ""] == draw_chart([1], [nan], 10, 2, UNICODE_LEVELS)
+def test_the_scale_reaches_floor_and_ceiling(tmp_path: Path) -> None:
+    """A percentage is drawn from 0 to 100."""
+    lines = draw(put_series(tmp_path, {0: 40.0, 9: 60.0}), Charts(60), 0.0, 100.0)
+    assert "100┤" in lines[1]
+    assert any("  0┤" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "levels"),
-    [("utf-8", UNICODE_LEVELS), ("ascii", ASCII_LEVELS), ("latin-1", ASCII_LEVELS), (None, ASCII_LEVELS)],
-)
-def test_the_encoding_decides_on_the_characters(encoding: str | None, levels: str) -> None:
-    """Where blocks can't be written, ASCII can."""
-    assert levels == choose_levels(encoding)
+def test_time_is_counted_from_the_runs_start(tmp_path: Path) -> None:
+    """The axis begins where the series does."""
+    assert ["30s", "40s"] == draw(put_series(tmp_path, {30: 1.0, 40: 2.0}), Charts(60))[-1].split()[::4]
 
 
-@given(st.lists(st.tuples(finite, st.floats()), max_size=30), st.integers(1, 20), st.integers(1, 3))
-def test_any_series_can_be_drawn(points: list[tuple[float, float]], width: int, height: int) -> None:
-    """However wide apart times and values are, the chart has its size and every finite value a place."""
-    points.sort(key=lambda point: point[0])
-    lines = draw_chart([t for t, _ in points], [v for _, v in points], width, height, UNICODE_LEVELS)
-    assert height == len(lines)
-    assert all(len(text) <= width for text in lines)
-    assert any(v - v == 0.0 for _, v in points) == any(lines)
+def test_a_long_stretch_without_points_is_a_gap(tmp_path: Path) -> None:
+    """Nothing is drawn where nothing was logged."""
+    values: dict[int, object] = dict.fromkeys([*range(40), *range(160, 200)], 1.0)
+    (row,) = [row for row in inside(draw(put_series(tmp_path, values), Charts(80))) if set(row) & BRAILLE]
+    marks = "".join("x" if mark in BRAILLE else " " for mark in row.rstrip("│"))
+    assert 2 == len(marks.split())
+
+
+def test_what_is_not_finite_is_a_gap(tmp_path: Path) -> None:
+    """NaN and infinities don't stretch the scale."""
+    lines = draw(put_series(tmp_path, {0: 1.0, 1: 2.0, 2: "Infinity", 3: "NaN", 4: 1.0, 5: 2.0}), Charts(60))
+    assert "2┤" in lines[1]
+
+
+@pytest.mark.parametrize("values", [{0: 1.0}, {0: "NaN", 1: "NaN"}], ids=["one point", "nothing finite"])
+def test_what_has_no_chart_has_none(values: dict[int, object], tmp_path: Path) -> None:
+    """One moment, nothing finite: the figures have to do."""
+    assert [] == draw(put_series(tmp_path, values), Charts(60))
+
+
+def test_more_series_than_colors_are_one_band(tmp_path: Path) -> None:
+    """The lowest, the mean and the highest."""
+    rows = inside(draw(put_series(tmp_path, *({0: float(n), 9: float(n)} for n in range(11))), Charts(60)))
+    drawn = [number for number, row in enumerate(rows) if set(row) & BRAILLE]
+    assert (3, 0, len(rows) - 1) == (len(drawn), drawn[0], drawn[-1])
+
+
+def test_without_color_no_escape_is_written(tmp_path: Path) -> None:
+    """A pipe gets text."""
+    index = put_series(tmp_path, {0: 1.0, 9: 2.0}, {0: 2.0, 9: 1.0})
+    assert not any("\x1b" in line for line in draw(index, Charts(60)))
+    assert any("\x1b" in line for line in draw(index, Charts(60, has_color=True)))
+    assert ("", "") == (Charts(60).mark(0, 2), Charts(60, has_color=True).mark(0, 1))
+    assert Charts(60, has_color=True).mark(0, 2)
+
+
+def test_an_output_without_braille_gets_ascii(tmp_path: Path) -> None:
+    """Frame and marks fall back."""
+    ascii_output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    charts = choose_charts(ascii_output)
+    assert (True, False) == (charts.is_ascii, charts.has_color)
+    text = "\n".join(draw(put_series(tmp_path, {0: 1.0, 9: 2.0}), charts))
+    assert text.isascii()
+    assert "." in text
+
+
+def test_a_chart_is_as_wide_as_asked(tmp_path: Path) -> None:
+    """Axis and labels included."""
+    index = put_series(tmp_path, {0: 1.0, 9: 2.0})
+    for width in (40, 100):
+        assert width == len(draw(index, Charts(width))[0])
+
+
+def test_series_infos_need_not_be_in_any_order(tmp_path: Path) -> None:
+    """The axis covers them all."""
+    index = put_series(tmp_path, {5: 1.0, 9: 2.0}, {0: 3.0, 4: 1.0})
+    series: list[SeriesInfo] = list(reversed(index.series))
+    assert index.series[1] is series[0]
+    assert "0s" == Charts(60).draw(index, series, 9, "")[-1].split()[0]
+
+
+def test_values_beyond_what_can_be_drawn_say_so(tmp_path: Path) -> None:
+    """The figures are there; why there's no chart is told."""
+    (line,) = draw(put_series(tmp_path, {0: 1e308, 5: -1e308}), Charts(60))
+    assert "no chart" in line

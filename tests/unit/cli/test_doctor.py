@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,56 @@ def test_root_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(MetranaError, match="isn't a folder"):
         run("--root", str(tmp_path / "file"))
+
+
+def test_who_holds_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The processes that report the node and the cards, alive or not; other files, other keys and links are nothing."""
+    folder = tmp_path / f"dev/shm/metrana-{os.geteuid()}"
+    run_folder = folder / "0123456789abcdef"
+    run_folder.mkdir(parents=True)
+    host = os.uname().nodename
+
+    def write(name: str, **owner: object) -> None:
+        (run_folder / name).write_text(json.dumps(owner).ljust(512) + json.dumps({"cpu": [1.0]}))
+
+    write("node", pid=41, child=42, rank=0, host=host)
+    write("gpu-GPU-1\x1b", pid=51, child=52, rank=1, host=host)
+    write("gpu-GPU-2", pid=61, child=62, rank=None, host="elsewhere")
+    write("gpu-GPU-3", released=12.0)
+    write("gpu-GPU-4", pid="x", child=[], rank={}, host=host)
+    write("label-0", pid=41, child=42, rank=0, host=host)
+    (run_folder / "present").touch()
+    (run_folder / "gpu-garbage").write_bytes(b"\xff\0[" * 2000)
+    (run_folder / "gpu-link").symlink_to(run_folder / "node")
+    os.mkfifo(run_folder / "gpu-fifo")
+    (run_folder / "gpu-folder").mkdir()
+    (folder / "no-run").mkdir()
+    (folder / "no-run" / "node").write_text((run_folder / "node").read_text())
+    (folder / ("f" * 16)).symlink_to(run_folder)
+    for pid, text in ((42, "42 (metrana-sampler) S 41 1"), (52, "52 (a) b) S 1 1")):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/stat").write_text(text)
+    before = sorted(path.stat().st_mtime_ns for path in folder.rglob("*") if not path.is_symlink())
+    assert 0 == run("--json", "--root", str(tmp_path))
+    common = {"run_id": "0123456789abcdef", "arbitration_mode": "shm"}
+    assert [
+        {**common, "file": "gpu-GPU-1\x1b", "host": host, "pid": 51, "rank": 1, "alive": False},
+        {**common, "file": "gpu-GPU-2", "host": "elsewhere", "pid": 61, "rank": None, "alive": None},
+        {**common, "file": "node", "host": host, "pid": 41, "rank": 0, "alive": True},
+    ] == json.loads(capsys.readouterr().out)["claims"]
+    assert 0 == run("--root", str(tmp_path))
+    assert capsys.readouterr().out.endswith(
+        "claims  run 0123456789abcdef, through shm:\n"
+        "          gpu-GPU-1\\x1b  rank 1   pid 51  gone\n"
+        "          gpu-GPU-2      no rank  pid 61  on elsewhere\n"
+        "          node           rank 0   pid 41  alive\n"
+    )
+    assert before == sorted(path.stat().st_mtime_ns for path in folder.rglob("*") if not path.is_symlink())
+
+
+def test_claims_of_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no run is open there are none."""
+    assert 0 == run("--root", str(tmp_path))
+    assert "claims  none: no run of this user reports anything here\n" in capsys.readouterr().out
+    assert 0 == run("--json", "--root", str(tmp_path))
+    assert [] == json.loads(capsys.readouterr().out)["claims"]

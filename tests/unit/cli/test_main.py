@@ -72,7 +72,11 @@ def test_dir_stands_between_a_run_and_its_series(capsys: Capture) -> None:
         (["runs", "--nope"], "--nope"),
         (["--dir"], "--dir"),
         (["show", "a\x1b[31m\nb"], r"a\x1b[31m\nb"),
-        (["export", "rotated", "--format", "parquet"], "'parquet'"),
+        (["export", "rotated", "--format", "xls"], "'xls'"),
+        (["export", "rotated", "--label", "gpu"], "'gpu'"),
+        (["export", "rotated", "--since", "soon"], "'soon'"),
+        (["export", "rotated", "los"], "'los'"),
+        (["export", "rotated", "--label", "gpu=9"], "gpu=9"),
     ],
 )
 def test_an_error_is_one_line(words: list[str], told: str, capsys: Capture) -> None:
@@ -136,6 +140,29 @@ def test_ctrl_c_ends_the_command_in_silence(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert 130 == process.wait(DEADLINE_SECS)
         assert b"" == process.stderr.read()
+
+
+@pytest.mark.parametrize("words", [["--since", "0s", "loss"], ["loss", "--since", "0s"]])
+def test_options_stand_among_the_names(words: list[str], capsys: Capture) -> None:
+    """Between the run and its series, too."""
+    assert 0 == main(["export", "--dir", str(GOLDEN), "killed", *words])
+    assert "loss" in capsys.readouterr().out
+
+
+def test_a_mistake_points_to_the_commands_own_help(capsys: Capture) -> None:
+    """Where its options are."""
+    assert 2 == main(["show", "--dir", str(GOLDEN), "killed", "--lively"])
+    assert "unrecognized arguments: --lively (see 'metrana show --help')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "status"), [(["runs"], 0), (["show", "killed"], 0), (["export", "killed"], 2)])
+def test_a_closed_stdout_is_no_traceback(words: list[str], status: int) -> None:
+    """What only prints has nobody to tell; what was to be written there is missed."""
+    command = [sys.executable, "-m", "metrana", *words, "--dir", str(GOLDEN)]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert status == done.returncode
+    assert ["metrana: stdout is closed: give --output FILE"][: bool(status)] == done.stderr.splitlines()[: bool(status)]
+    assert "Traceback" not in done.stderr
 
 
 def test_a_name_with_dashes_stands_after_two_dashes(capsys: Capture) -> None:

@@ -68,3 +68,26 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path, capsys: Capture) -> Non
     assert 2 == len(out.splitlines())
     assert "\x1b" not in out
     assert r"red\x1b[31m\n\u202e" in out
+
+
+def test_runs_of_a_later_format_are_told_once(tmp_path: Path, capsys: Capture) -> None:
+    """They're listed, and stderr says what to do."""
+    for number in range(5):
+        newer = head(f"r{number}").replace(b'"v": 1', b'"v": 2')
+        put(tmp_path, newer, end(T0), run=f"r{number}")
+    assert 0 == main(["runs", "--dir", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert 6 == len(out.splitlines())
+    assert 1 == len(err.splitlines())
+    assert "5 of the runs (r4, r3, r2, …): written by a newer metrana (format 2, this one reads 1)" in err
+
+
+def test_very_many_unreadable_paths_do_not_fill_the_screen(tmp_path: Path, capsys: Capture) -> None:
+    """Some are named, the others counted."""
+    for number in range(30):
+        segment = put(tmp_path, head(f"r{number}"), run=f"r{number}")
+        segment.unlink()
+        segment.mkdir()
+    assert 0 == main(["runs", "--dir", str(tmp_path)])
+    err = capsys.readouterr().err.splitlines()
+    assert (21, "metrana: and 10 more of that kind") == (len(err), err[-1])

@@ -5,17 +5,22 @@ from pathlib import Path
 import pytest
 
 from metrana.cli import main
-from metrana.cli.chart import UNICODE_LEVELS
-from metrana.cli.show import render_run
-from metrana.store.reader import open_run
+from metrana.cli.chart import Charts, has_charts
+from metrana.cli.page import render_run
+from metrana.store.catalog import find_run
+from metrana.store.reading import PlainReading, open_reading
 from tests.unit.store.build import GOLDEN, T0, declare, end, head, line, make_host, points, put
 
 Capture = pytest.CaptureFixture[str]
 
 
-def render(store: Path, *patterns: str, run: str = "train", width: int = 80) -> list[str]:
-    stored = open_run(str(store), run, make_host(store.parent / "machine"))
-    return list(render_run(stored, patterns, width, UNICODE_LEVELS))
+NO_CHARTS = Charts(80, can_draw=False)
+needs_charts = pytest.mark.skipif(not has_charts(), reason="plotext or NumPy isn't installed")
+
+
+def render(store: Path, *patterns: str, run: str = "train", charts: Charts = NO_CHARTS) -> list[str]:
+    info = find_run(str(store), run, make_host(store.parent / "machine"))
+    return list(render_run(open_reading(info), patterns, charts))
 
 
 def put_two_hosts(store: Path, other: str) -> None:
@@ -46,7 +51,7 @@ def test_training_metrics_come_first_then_the_hardware_in_groups(tmp_path: Path)
     """What the user logged is what the user looks for."""
     put_two_hosts(tmp_path / "store", "node8")
     titles = [text for text in render(tmp_path / "store") if text and not text.startswith(" ")]
-    assert ["train", "training metrics", "system/gpu", "system/memory"] == titles
+    assert ["train", "training metrics", "system/gpu", "system/memory"] == titles[:4]
 
 
 def test_series_of_one_metric_are_told_by_their_labels_in_number_order(tmp_path: Path) -> None:
@@ -118,12 +123,55 @@ def test_skipped_lines_are_told_at_the_end() -> None:
     assert "29 lines not readable as a whole and skipped" == render(GOLDEN, run="garbage")[-1]
 
 
-def test_lines_fit_the_terminal(tmp_path: Path) -> None:
-    """Charts are as wide as the terminal lets them, up to sixty columns."""
+def test_a_later_format_is_told_at_the_end(tmp_path: Path) -> None:
+    """The rest is shown, and how to see it all is said."""
+    newer = head().replace(b'"v": 1', b'"v": 2')
+    put(tmp_path / "store", newer, declare(1, "loss"), points(T0, 0, {1: 1.0}), line(new="kind"))
+    lines = render(tmp_path / "store")
+    assert "  loss  last 1  min 1  max 1  1 point" in lines
+    assert "format 2, this one reads 1" in lines[-2]
+    assert "1 line not readable as a whole and skipped" == lines[-1]
+
+
+@needs_charts
+def test_each_metric_has_a_chart_of_its_series(tmp_path: Path) -> None:
+    """Below the figures, as wide as asked."""
     put(tmp_path / "store", head(), declare(1, "x"), *(points(T0 + t, t, {1: t}) for t in range(500)))
-    for width, expected in ((200, 60), (50, 46), (10, 20)):
-        bottom = render(tmp_path / "store", "x", width=width)[-1]
-        assert expected == len(bottom.strip())
+    for width in (60, 40):
+        lines = render(tmp_path / "store", "x", charts=Charts(width))
+        at = lines.index("  x  last 499  min 0  max 499  500 points")
+        assert "┌" in lines[at + 1]
+        assert width + 2 == len(lines[at + 1])
+
+
+def test_without_charts_the_figures_stand_and_what_to_install(tmp_path: Path) -> None:
+    """One line names the command."""
+    put_two_hosts(tmp_path / "store", "node7")
+    lines = render(tmp_path / "store")
+    assert "for charts: pip install 'metrana[ui]'" == lines[-1]
+    assert "  loss  last 0.5  min 0.5  max 0.5  1 point" in lines
+
+
+def test_without_numpy_the_figures_are_the_same(tmp_path: Path) -> None:
+    """Plain arrays tell the same as columns do."""
+    for run in ("two-writers", "not-finite", "garbage", "rotated"):
+        info = find_run(str(GOLDEN), run, make_host(tmp_path))
+        assert list(render_run(open_reading(info), (), NO_CHARTS)) == list(
+            render_run(PlainReading(info), (), NO_CHARTS)
+        )
+
+
+def test_of_very_many_series_the_range_is_told(tmp_path: Path) -> None:
+    """A screen isn't filled with sixty lines, unless the metric was asked for."""
+    labels = [str(number) for number in range(64)]
+    put(
+        tmp_path / "store",
+        head(),
+        *(declare(n, "system/gpu/utilization", gpu=gpu) for n, gpu in enumerate(labels)),
+        points(T0, 0, {n: float(n) for n in range(64)}),
+    )
+    assert "    64 series  last 0 % to 63 %  min 0 %  max 63 %  64 points" in render(tmp_path / "store")
+    assert 64 == sum("gpu=" in text for text in render(tmp_path / "store", "system/gpu/utilization"))
 
 
 def test_a_run_without_points_says_so(tmp_path: Path) -> None:

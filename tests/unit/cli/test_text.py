@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from metrana.cli.text import (
     count_columns,
+    cut_text,
     escape_text,
     find_unit,
     format_duration,
@@ -84,3 +85,8 @@ def test_tables_are_aligned_by_terminal_columns() -> None:
     """East Asian characters take two, accents put on top take none."""
     assert ["名  x", "ab  y"] == format_table([["名", "x"], ["ab", "y"]])
     assert 1 == count_columns("e\u0301")
+
+
+def test_a_long_text_is_cut() -> None:
+    """To the number of characters, where there's one."""
+    assert ["abc", "abc", "ab…"] == [cut_text("abc", None), cut_text("abc", 3), cut_text("abcd", 3)]

@@ -52,7 +52,7 @@ def head(
     return line(v=1, run=identity, writer={"host": host, "pid": pid, "pid_start": pid_start, "rank": rank}, t=t)
 
 
-def declare(number: int, name: str, **labels: str) -> bytes:
+def declare(number: int, name: str, /, **labels: str) -> bytes:
     return line(d=number, n=name, l=labels)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from metrana.errors import RunNotFoundError, StoreError
-from metrana.store.catalog import find_run, find_runs, read_catalog
+from metrana.store.catalog import find_run, find_runs, read_catalog, reread_run
 from tests.unit.store.build import GOLDEN, T0, declare, end, head, line, make_host, points, put
 
 NOW = T0 + 1000
@@ -147,3 +147,31 @@ def test_odd_timestamps_do_not_upset_the_order(store: Path) -> None:
     put(store, head("a", -1e300), line(t=1e308, s=0, i=[], v=[]), run="a")
     put(store, head("b", 5), run="b")
     assert ["b", "a"] == [info.run_name for info in find_runs(str(store))]
+
+
+def test_a_later_format_is_told_and_listed(store: Path) -> None:
+    """What says the same is taken; a head that says nothing we know has its version all the same."""
+    put(store, head().replace(b'"v": 1', b'"v": 3'), end(T0 + 1))
+    put(store, line(v=2, job={}), declare(1, "x"), run="other", id="other-id", writer="node7-43-1")
+    assert {"train": 3, "other": 2} == {info.run_name: info.newest_version for info in find_runs(str(store))}
+
+
+def test_a_run_is_read_again_by_itself(store: Path) -> None:
+    """Who follows a run needn't list the store."""
+    path = put(store, head(pid=42, pid_start=900))
+    host = make_host(store.parent / "machine", (42, 900, "S"))
+    info = find_run(str(store), "train", host)
+    assert "running" == info.status
+    with open(path, "ab") as file:
+        file.write(end(T0 + 5))
+    assert ("closed", T0 + 5) == (reread_run(info, host).status, reread_run(info, host).last)
+    path.unlink()
+    assert info == reread_run(info, host)
+
+
+def test_a_pipe_among_the_segments_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Opening one waits for a writer; it's no segment."""
+    path = put(tmp_path, head(), declare(1, "x"), points(T0, 0, {1: 1.0}))
+    os.mkfifo(path.with_name("000009.jsonl"))
+    (info,) = find_runs(str(tmp_path))
+    assert (1, ()) == (len(info.writers[0].segments), info.unreadable)

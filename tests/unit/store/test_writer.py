@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from metrana.descriptors import OwnDescriptor
 from metrana.identity import Identity
 from metrana.store.catalog import find_runs
 from metrana.store.process import WriterProcess
@@ -80,13 +81,13 @@ def test_what_the_disk_refuses_is_kept_in_order(tmp_path: Path) -> None:
     """ENOSPC raises; the next write brings it all."""
     writer = make_writer(tmp_path)
     writer.open(0.0)
-    good = writer._fd
-    writer._fd = os.open("/dev/full", os.O_WRONLY)
+    good = writer._file
+    full = writer._file = OwnDescriptor(os.open("/dev/full", os.O_WRONLY))
     for i in range(3):
         with pytest.raises(OSError, match="No space left"):
             writer.write(writer.encode_points([(float(i), i, "loss", float(i))]), 0.0)
-    os.close(writer._fd)
-    writer._fd = good
+    full.close()
+    writer._file = good
     writer.write((), 0.0)
     writer.close()
     (info,) = find_runs(str(tmp_path))
@@ -121,3 +122,24 @@ def test_a_store_of_its_own_is_hidden_from_git_as_a_whole(tmp_path: Path) -> Non
     make_writer(tmp_path).open(0.0)
     assert not (tmp_path / ".gitignore").exists()
     assert "*\n" == (tmp_path / "acme" / ".gitignore").read_text()
+
+
+def test_a_file_of_the_script_under_our_number_is_let_alone(tmp_path: Path) -> None:
+    """A daemon closes what it finds open and opens its own: the store goes on in a new segment."""
+    writer = make_writer(tmp_path / "store")
+    writer.write(writer.encode_points([(0.0, 0, "loss", 0.0)]), 0.0)
+    assert writer._file is not None
+    number = writer._file.fd
+    os.close(number)
+    users = os.open(tmp_path / "users", os.O_RDWR | os.O_CREAT)
+    if users != number:
+        os.dup2(users, number)
+        os.close(users)
+    writer.write(writer.encode_points([(1.0, 1, "loss", 1.0)]), 1.0)
+    writer.sync()
+    writer.close()
+    assert b"" == (tmp_path / "users").read_bytes()
+    assert os.path.samestat(os.fstat(number), os.stat(tmp_path / "users"))
+    os.close(number)
+    (info,) = find_runs(str(tmp_path / "store"))
+    assert [0.0, 1.0] == list(read_run(info).series["loss", ()].values)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from metrana.model import Batch, Kind, Metric, Sample, Scope
 from metrana.system.health import Health
 from metrana.system.host import Host
 from metrana.system.sampler import Sampler
+from tests.scripts import wait_until
 
 NODE = Metric("system/node/value", "bytes", Kind.GAUGE, Scope.NODE, "A value of the node.")
 OWN = Metric("system/process/value", "bytes", Kind.GAUGE, Scope.PROCESS, "A value of the process.")
@@ -85,7 +88,15 @@ class Bug(Node):
 class Recorder:
     """A sampler with a clock of its own, and all that it says."""
 
-    def __init__(self, *collectors: type[Node], interval_secs: float = 1.0, first_step: int = 0) -> None:
+    def __init__(
+        self,
+        *collectors: type[Node],
+        interval_secs: float = 1.0,
+        first_step: int = 0,
+        claims: Any = None,
+        left_out: dict[str, str] | None = None,
+        start: float | None = None,
+    ) -> None:
         self.clock = Clock()
         self.batches: list[Batch] = []
         self.attributes: dict[str, object] = {}
@@ -98,7 +109,10 @@ class Recorder:
             self.attributes.update,
             self.warnings.append,
             first_step,
-            tuple((c.name, f"{c.__module__}:{c.__qualname__}") for c in collectors),
+            tuple((c.name, f"{c.__module__}:{c.__qualname__}", c.metrics[0].scope) for c in collectors),
+            claims=claims,
+            left_out=left_out,
+            start=start,
         )
 
     def run(self, ticks: int, late_secs: Callable[[], float] = lambda: 0.0) -> str | None:
@@ -198,7 +212,7 @@ def test_a_collector_that_cannot_be_imported_costs_only_itself() -> None:
         recorder.attributes.update,
         recorder.warnings.append,
         0,
-        (("gone", "metrana.system.collectors.gone:Gone"), ("node", f"{__name__}:Node")),
+        (("gone", "metrana.system.collectors.gone:Gone", Scope.NODE), ("node", f"{__name__}:Node", Scope.NODE)),
     )
     sampler.run(lambda until: True)
     assert 2 == len(recorder.batches)
@@ -225,3 +239,129 @@ def test_a_machine_with_nothing_to_read_ends_capture_at_once(collectors: tuple[t
     """No loop over nothing."""
     recorder = Recorder(*collectors)
     assert recorder.run(20) is not None
+
+
+class Claimed:
+    """Claims as a test wants them."""
+
+    mode = "shm"
+    may_report_devices = True
+    waits = False
+    reason = "no folder for lock files"
+
+    def __init__(self, holds_node: bool = False, may_report_devices: bool = True) -> None:
+        self.holds_node = holds_node
+        self.may_report_devices = may_report_devices
+        self.handed_down: list[object] = []
+
+    def tick(self, is_last: bool) -> None:
+        pass
+
+    def inherited(self) -> dict[str, object]:
+        return {}
+
+    def hand_down(self, state: object) -> None:
+        self.handed_down.append(state)
+
+    def release_cards(self) -> None:
+        pass
+
+
+class Own(Node):
+    """The process's own."""
+
+    name = "own"
+    metrics = (OWN,)
+
+    def collect(self) -> list[Sample]:
+        return [Sample(OWN, 3.0)]
+
+
+def test_a_process_without_the_node_reports_itself_alone() -> None:
+    """And says nothing of what others report; it goes on to wait for the node."""
+    recorder = Recorder(Node, Own, claims=Claimed())
+    assert recorder.run(2) is None
+    assert {"system/process/value"} == {name for batch in recorder.batches for name, _, _ in batch.points}
+    assert "system/capture/node" not in recorder.attributes
+
+
+def test_a_process_takes_the_node_over_in_the_middle() -> None:
+    """Its series begin at that tick, in the same batch as the process's."""
+    claims = Claimed()
+    recorder = Recorder(Node, Own, claims=claims)
+    recorder.sampler.tick()
+    claims.holds_node = True
+    assert 2 == len(recorder.sampler.tick().values)
+    assert "ok" == recorder.attributes["system/capture/node"]
+    claims.holds_node = False
+    assert 1 == len(recorder.sampler.tick().values)
+
+
+def test_without_an_agreement_only_the_process_is_charted() -> None:
+    """Every other chart says why it's missing."""
+    recorder = Recorder(Node, Own, claims=Claimed(may_report_devices=False))
+    recorder.run(1)
+    assert "no folder for lock files" == recorder.attributes["system/capture/node"]
+    assert "ok" == recorder.attributes["system/capture/own"]
+
+
+def test_what_is_left_out_is_not_built_and_says_why() -> None:
+    """A driver that crashed twice isn't asked again."""
+    recorder = Recorder(Node, Bug, left_out={"bug": "crashed twice"})
+    recorder.run(1)
+    assert "crashed twice" == recorder.attributes["system/capture/bug"]
+    assert [] == recorder.warnings
+
+
+def test_a_successor_goes_on_with_the_grid() -> None:
+    """Its first tick comes at once, the next one where its predecessor's would have been."""
+    recorder = Recorder(Node, start=997.5)
+    recorder.run(2)
+    assert [0.0, 0.5] == [batch.timestamp - 1000.0 for batch in recorder.batches[:2]]
+
+
+def test_the_way_of_agreeing_is_told_when_it_changes() -> None:
+    """Lock files that are deleted may come to lie elsewhere."""
+    claims = Claimed()
+    recorder = Recorder(Own, claims=claims)
+    told = []
+    for mode in ("shm", "shm", "tmp"):
+        claims.mode = mode
+        recorder.sampler.tick()
+        recorder.clock.now += 1.0
+        told.append(recorder.attributes.pop("system/arbitration_mode", None))
+    assert ["shm", None, "tmp"] == told
+
+
+class Slow(Node):
+    """A driver that answers when it's let."""
+
+    name = "slow"
+    metrics = (DEVICE,)
+    gate = threading.Event()
+
+    def collect(self) -> list[Sample]:
+        assert type(self).gate.wait(60.0)
+        return [Sample(DEVICE, 7.0, (("gpu", "0"),))]
+
+
+def test_a_late_answer_keeps_its_own_ticks_time() -> None:
+    """It's sent by itself, with the step and the timestamp of the tick that asked; no step comes twice."""
+    recorder = Recorder(Node, Slow)
+    first = recorder.sampler.tick()
+    recorder.clock.now += 1.0
+    second = recorder.sampler.tick()
+    Slow.gate.set()
+    wait_until(lambda: not recorder.sampler._devices.is_busy, "the driver's answer")
+    recorder.clock.now += 1.0
+    third = recorder.sampler.tick()
+    (late,) = recorder.batches
+    assert (1000.0, 0, (7.0,)) == (late.timestamp, late.step, late.values)
+    assert [(0, 1), (1, 1), (2, 2)] == [(batch.step, len(batch.values)) for batch in (first, second, third)]
+
+
+def test_a_failure_of_the_rest_costs_no_card() -> None:
+    """The driver's values are kept where the collector of the loop fails."""
+    Slow.gate.set()
+    recorder = Recorder(Broken, Slow)
+    assert (7.0,) == recorder.sampler.tick().values

@@ -288,18 +288,21 @@ def test_owned_card(tmp_path: Path) -> None:
 
 
 def test_what_is_learned_later(tmp_path: Path) -> None:
-    """A hint or an environment that the training process sets later moves the report; a selection overrides it."""
+    """A hint or an environment that the training process sets later moves the report; the claims override both."""
     code = """
 found["ticks"] = [tick()]
 collector.update({}, Hint("torch", 2)); found["ticks"] += [tick()]
 collector.update({"CUDA_VISIBLE_DEVICES": "1"}, None); found["ticks"] += [tick()]
-collector.update({}, Hint("torch", 2)); collector.select([0, 1, 99]); found["ticks"] += [tick()]
-collector.select([]); found["ticks"] += [tick()]
-collector.select(None); found["ticks"] += [tick()]
+collector.update({}, Hint("torch", 2))
+collector.select(lambda resolution, devices: {0: "0", 1: "1:b"}); found["ticks"] += [tick()]
+collector.select(lambda resolution, devices: {}); found["ticks"] += [tick()]
+found["reason"] = collector.reason()
 """
     found = run(tmp_path, cards_of(3), code)
     three = [EIGHT[:18], samples_of(2), samples_of(1)]
-    assert [*three, EIGHT[:12], [], samples_of(2)] == found["ticks"]
+    under_labels = [[reading, "1:b" if label == "1" else label, value] for reading, label, value in EIGHT[:12]]
+    assert [*three, under_labels, []] == found["ticks"]
+    assert "other processes" in found["reason"]
 
 
 def test_no_visible_card(tmp_path: Path) -> None:

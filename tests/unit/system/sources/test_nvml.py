@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from metrana.errors import ReadFailed, Unavailable
-from metrana.system.sources.nvml import LIBRARY, CardFailed, DriverFailed, sort_code
+from metrana.system.sources.driver_files import LIBRARY
+from metrana.system.sources.nvml import CardFailed, DriverFailed, sort_code
 from tests.fake_driver import NEW, OLD, FakeDriver, run_python
 
 START = """
@@ -147,6 +148,15 @@ def test_library_in_the_usual_folders(driver: FakeDriver, tmp_path: Path) -> Non
     folder = tmp_path / "tree" / "usr" / "lib" / "x86_64-linux-gnu"
     folder.mkdir(parents=True)
     (folder / LIBRARY).touch()
+    code = START.format(root=ROOT, tree=str(tmp_path / "tree"))
+    assert "DriverUnusable" == run_python(code, {"PYTHONPATH": ROOT}, ("-S",))["kind"]
+
+
+def test_library_that_the_loader_knows(tmp_path: Path) -> None:
+    """The loader's own list counts, so a library in a folder of anybody's choice is found."""
+    cache = tmp_path / "tree" / "etc" / "ld.so.cache"
+    cache.parent.mkdir(parents=True)
+    cache.write_bytes(bytes(200_000) + f"{LIBRARY}\0/opt/driver/lib/{LIBRARY}\0".encode())
     code = START.format(root=ROOT, tree=str(tmp_path / "tree"))
     assert "DriverUnusable" == run_python(code, {"PYTHONPATH": ROOT}, ("-S",))["kind"]
 
