@@ -39,7 +39,8 @@ def main() -> None:
                 metrana.log("loss", model.loss_)
             metrana.log("accuracy", model.score(x_test, y_test), step=epoch)
             epoch += 1
-        print(f"{epoch} epochs, accuracy {model.score(x_test, y_test):.3f} on {len(x_test)} unseen images\n")
+        accuracy = model.score(x_test, y_test)
+        print(f"{epoch} epochs, accuracy {accuracy:.3f} on {len(x_test)} unseen images\n", flush=True)
 
     show = [sys.executable, "-m", "metrana", "show", run.id, "loss", "accuracy", "system/cpu/*", "system/memory/*"]
     subprocess.run(show, check=True)

@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 . ./tests/setup.sh
 
 make_venv .venv
-.venv/bin/python -m pip install --quiet --editable '.[system]' scikit-learn
+.venv/bin/python -m pip install --quiet --editable '.[system,ui]' scikit-learn
 exec .venv/bin/python examples/digits.py
