@@ -15,22 +15,25 @@ from benchmarks.peers.table import NOISE, format_lost, format_table
 from benchmarks.peers.tools import TOOLS
 from tests.scripts import DEADLINE_SECS
 
+PATIENCE_SECS = 3 * DEADLINE_SECS  # a dozen interpreters, one after the other
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the benchmarks read Linux's procfs")
+@pytest.mark.timeout(2 * PATIENCE_SECS)
 def test_a_quick_run_prints_the_table(tmp_path: Path) -> None:
     """Every row of every group has a figure, with the machine and the version below, on stdout and in the file."""
     command = [sys.executable, "-m", "benchmarks", "--quick", "--peers", "--markdown", str(tmp_path / "table.md")]
     environ = {**os.environ, "PYTHONWARNINGS": "error"}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECS)
     assert 0 == done.returncode, done.stderr
     lines = done.stdout.splitlines()
     rows = [row for group in GROUPS for row in group.rows]
     assert [row.title for row in rows] == [line.split(" | ")[0].strip("| ") for line in lines[2 : 2 + len(rows)]]
     for line in lines[2 : 2 + len(rows)]:
         cell = line.split(" | ")[1].strip("*")
-        assert cell == NOISE or cell[0] in "0123456789", line
+        # A cost that's next to nothing may come out a little below it.
+        assert cell == NOISE or cell.lstrip("-")[0] in "0123456789", line
     assert any(line.startswith("- Machine: ") for line in lines)
     assert any(line.startswith("- Versions: metrana ") for line in lines)
     assert done.stdout.strip() == (tmp_path / "table.md").read_text().strip()
