@@ -43,6 +43,9 @@ DEATH_SECS = 0.5  # in which a child that was killed, or has closed its queue, i
 
 REPLACED_ATTRIBUTE = "system/capture_replaced"
 
+_NEVER_STARTED = "the run ended before the sampling process had started"
+_NEVER_ENDED = "the sampling process didn't end when it was asked to: it may hang in a driver"
+
 STOPPED, DRAINED = "stopped", "drained"
 
 _alive: weakref.WeakSet[Supervisor] = weakref.WeakSet()
@@ -176,7 +179,7 @@ class Supervisor:
         if is_drained and self._wait(timeout_secs * _EXIT_SHARE):
             return
         if not is_drained:
-            self._on_lost("the sampling process didn't end when it was asked to: it may hang in a driver")
+            self._on_lost(_NEVER_STARTED if self._grid_start is None else _NEVER_ENDED)
         for signal_number, share in ((TERMINATE, _TERMINATE_SHARE), (signal.SIGKILL, _KILL_SHARE)):
             self._signal(signal_number)
             is_drained = is_drained or self._worker.join(timeout_secs * share)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import metrana
-from tests.scripts import Script, children_of, is_alive, values_of, wait_until
+from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, values_of, wait_until
 
 # Waits for the first sample, so that the child has surely been up.
 BODY = """
@@ -35,6 +35,7 @@ def train():
     return run
 """
 
+NEVER_STARTED = "the run ended before the sampling process had started"
 PACKAGES = str(Path(metrana.__file__).parent.parent)
 
 
@@ -499,10 +500,35 @@ def test_under_gevent(tmp_path: Path) -> None:
 
 
 def test_close_waits_for_a_child_that_is_still_starting(tmp_path: Path) -> None:
-    """A run shorter than its child's start has its two samples all the same."""
+    """A run shorter than its child's start has its two samples all the same, or says that the start took too long."""
     script = Script(tmp_path, "import metrana\nmetrana.init(run_name='r')\nmetrana.close()\n")
     script.run()
-    assert 2 == len(values_of(script.stored(), "system/disk/total_bytes"))
+    run = script.stored()
+    if NEVER_STARTED != run.attributes.get("system/capture"):
+        assert 2 == len(values_of(run, "system/disk/total_bytes"))
+
+
+def test_a_child_that_never_starts_holds_up_no_end(tmp_path: Path) -> None:
+    """Its interpreter isn't up within the time that close() takes: the run is closed, and says so."""
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\necho $$ > '{tmp_path / 'pid'}'\nexec sleep {DEADLINE_SECS}\n")
+    interpreter.chmod(0o755)
+    script = Script(
+        tmp_path,
+        f"""
+        import metrana
+        from metrana.system import spawn
+        spawn.find_interpreter = lambda: {str(interpreter)!r}
+        metrana.init(run_name="r")
+        metrana.log("loss", 1.0)
+        metrana.close()
+        """,
+    )
+    script.run()
+    run = script.stored()
+    assert ("closed", NEVER_STARTED) == (run.info.status, run.attributes["system/capture"])
+    assert [1.0] == values_of(run, "loss")
+    assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
 def test_a_run_of_many_ranks_has_every_process_in_it(tmp_path: Path) -> None:
