@@ -415,6 +415,7 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
     assert "published False" in out
 
 
+@pytest.mark.timeout(300)
 def test_two_hundred_runs_leave_nothing_behind(tmp_path: Path) -> None:
     """As many threads, descriptors, children and entries in /dev/shm as before."""
     script = Script(
@@ -443,7 +444,7 @@ def test_two_hundred_runs_leave_nothing_behind(tmp_path: Path) -> None:
         """,
     )
     process = script.start()
-    out, err = process.communicate(timeout=110)
+    out, err = process.communicate(timeout=240)
     assert ("same\n", "", 0) == (out, err, process.returncode)
     assert 201 == len(script.infos())
 
