@@ -13,8 +13,8 @@ from metrana.store.reader import StoredRun
 from tests.fake_driver import FakeDriver
 from tests.scripts import Script, is_alive, wait_until
 
-INTERVAL_SECS = 2  # long beside what a start of Python takes on a busy machine
-TICKS = 12
+INTERVAL_SECS = 3  # long beside what a start of Python takes on a busy machine
+TICKS = 11
 INTERVALS_WITHOUT_A_POINT = 3
 ALWAYS_THERE = (
     "system/cpu/utilization",
