@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from metrana.store.catalog import RunInfo, WriterInfo, find_runs
 from metrana.store.reader import StoredRun, read_run
@@ -33,16 +34,15 @@ class Script:
         environ = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         return {**environ, "METRANA_DIR": str(self.store), "PYTHONDONTWRITEBYTECODE": "1", **(extra or {})}
 
-    def start(self, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start it, by default as ``python train.py``."""
+    def start(self, *command: str, environ: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        """Start it, by default as ``python train.py``, without input and into pipes; ``options`` are Popen's."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
             command or (sys.executable, str(self.path)),
             cwd=self.folder,
             env=self.environment(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
+            **{**pipes, **options},
         )
 
     def run(
@@ -68,6 +68,12 @@ class Script:
         """The one run in the store."""
         (info,) = self.infos()
         return read_run(info)
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    """The next line that a process writes to its output."""
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def read_writer(info: RunInfo, writer: WriterInfo) -> StoredRun:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fake_driver import FakeDriver, run_python
-from tests.scripts import Script, children_of, is_alive, wait_until
+from tests.scripts import Script, children_of, is_alive, read_line, wait_until
 
 MIB = 1024 * 1024
 PSS_LIMIT_BYTES, PSS_LIMIT_WITH_GPU_BYTES = 14 * MIB, 18 * MIB
@@ -35,17 +34,9 @@ def pss_bytes(pid: int) -> int:
 
 
 def measure_child(script: Script, environ: dict[str, str]) -> int:
-    process = subprocess.Popen(
-        [sys.executable, str(script.path)],
-        cwd=script.folder,
-        env=script.environment(environ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = script.start(environ=environ, stdin=subprocess.PIPE)
     try:
-        assert process.stdout is not None
-        assert "sampled\n" == process.stdout.readline()
+        assert "sampled\n" == read_line(process)
         (child,) = children_of(process.pid)
         return pss_bytes(child)
     finally:
@@ -116,8 +107,7 @@ def test_a_stalled_parent_costs_batches_and_no_memory(tmp_path: Path) -> None:
     script = Script(tmp_path, code)
     process = script.start()
     try:
-        assert process.stdout is not None
-        assert "begun\n" == process.stdout.readline()
+        assert "begun\n" == read_line(process)
         (child,) = children_of(process.pid)
         before = pss_bytes(child)
         os.kill(process.pid, signal.SIGSTOP)
@@ -186,20 +176,12 @@ def test_an_interrupt_at_any_moment_of_the_first_second(tmp_path: Path) -> None:
     wait_until(lambda: not [i for i in ids if list(Path("/dev/shm").glob(f"metrana-*/{i}"))], "no lock files")
 
 
-def _start_in_group(script: Script) -> subprocess.Popen[bytes]:
+def _start_in_group(script: Script) -> subprocess.Popen[str]:
     with (script.folder / "out").open("wb") as out, (script.folder / "err").open("wb") as err:
-        return subprocess.Popen(
-            [sys.executable, str(script.path)],
-            cwd=script.folder,
-            env=script.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        return script.start(stdout=out, stderr=err, start_new_session=True)
 
 
-def _interrupt_until_over(script: Script, process: subprocess.Popen[bytes]) -> str:
+def _interrupt_until_over(script: Script, process: subprocess.Popen[str]) -> str:
     """Wait for the end of a script that was interrupted once, and return what it said on standard error.
 
     An interrupt that falls into a callback of the interpreter's own, such as that of an import's lock, is reported as

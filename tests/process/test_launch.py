@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import metrana
-from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, values_of, wait_until
+from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, read_line, values_of, wait_until
 
 # Waits for the first sample, so that the child has surely been up.
 BODY = """
@@ -302,18 +302,9 @@ def test_a_signal_to_the_whole_group_is_the_trainings_affair(tmp_path: Path, num
         f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
         "run = train()\nprint('up', flush=True)\nwhile not got: time.sleep(0.01)\nrun.close()\nprint('got it')\n",
     )
-    process = subprocess.Popen(
-        [sys.executable, str(script.path)],
-        cwd=tmp_path,
-        env=script.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = script.start(start_new_session=True)
     try:
-        assert process.stdout is not None
-        out = process.stdout.readline() + process.stdout.readline()
+        out = read_line(process) + read_line(process)
         (child,) = children_of(process.pid)
         # The child has its own memory of the signal only if it lives on: nothing can be awaited but the end.
         os.killpg(process.pid, number)
@@ -347,8 +338,7 @@ def test_the_child_goes_when_its_parent_becomes_another_program(tmp_path: Path) 
     script = Script(tmp_path, BODY + "train()\nprint('up', flush=True)\nos.execv('/bin/sleep', ['sleep', '30'])\n")
     process = script.start()
     try:
-        assert process.stdout is not None
-        assert ["training\n", "up\n"] == [process.stdout.readline(), process.stdout.readline()]
+        assert ["training\n", "up\n"] == [read_line(process), read_line(process)]
         wait_until(lambda: not children_of(process.pid), "the child's end", secs=10)
     finally:
         process.kill()

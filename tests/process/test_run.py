@@ -15,7 +15,7 @@ import pytest
 
 from metrana.errors import NoRunError
 from metrana.store.reader import read_run
-from tests.scripts import Script, children_of, is_alive, values_of, wait_until
+from tests.scripts import Script, children_of, is_alive, read_line, values_of, wait_until
 
 OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
 
@@ -131,8 +131,7 @@ def test_a_killed_process_leaves_what_it_logged_and_no_child(tmp_path: Path) -> 
     )
     process = script.start()
     try:
-        assert process.stdout is not None
-        logged_at = float(process.stdout.readline())
+        logged_at = float(read_line(process))
         wait_until(lambda: children_of(process.pid), "the sampling child")
         wait_until(lambda: script.store.exists() and _last_time(script) > logged_at + 0.5, "the tail in the store")
         (child,) = children_of(process.pid)
@@ -494,8 +493,7 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
     )
     process = script.start()
     try:
-        assert process.stdout is not None
-        process.stdout.readline()
+        read_line(process)
         wait_until(lambda: children_of(process.pid), "the sampling child")
         (child,) = children_of(process.pid)
         os.kill(process.pid, signal.SIGTERM)
@@ -746,16 +744,10 @@ def test_a_run_of_another_container_is_running_while_it_writes(tmp_path: Path) -
     )
     if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("no pid namespace can be made here")
-    process = subprocess.Popen(
-        ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, str(script.path)],
-        env=script.environment(OFF),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    container = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    process = script.start(*container, sys.executable, str(script.path), environ=OFF, stdin=subprocess.PIPE)
     try:
-        assert process.stdout is not None
-        assert "up\n" == process.stdout.readline()
+        assert "up\n" == read_line(process)
         assert "running" == script.stored().info.status
     finally:
         process.kill()
@@ -968,16 +960,15 @@ def test_ranks_in_containers_of_one_host_share_a_run(tmp_path: Path) -> None:
     processes = []
     try:
         for rank, prefix in (("0", []), ("1", container)):
-            process = subprocess.Popen(
-                [*prefix, sys.executable, str(script.path)],
-                env=script.environment({**OFF, "TORCHELASTIC_RUN_ID": "job", "RANK": rank}),
+            process = script.start(
+                *prefix,
+                sys.executable,
+                str(script.path),
+                environ={**OFF, "TORCHELASTIC_RUN_ID": "job", "RANK": rank},
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
             )
             processes.append(process)
-            assert process.stdout is not None
-            assert "up\n" == process.stdout.readline()
+            assert "up\n" == read_line(process)
         assert 2 == len(script.stored().info.writers)
     finally:
         for process in processes:

@@ -35,10 +35,7 @@ TRAINING = """
 @contextmanager
 def start_training(script: Script) -> Iterator[subprocess.Popen[str]]:
     """A training that has logged and goes on when it's told to."""
-    command = [sys.executable, str(script.path)]
-    with subprocess.Popen(
-        command, cwd=script.folder, env=script.environment(), stdin=subprocess.PIPE, text=True
-    ) as process:
+    with script.start(stdin=subprocess.PIPE, stdout=None, stderr=None) as process:
         try:
             wait_until(lambda: any(path.stat().st_size > 500 for path in script.store.rglob("*.jsonl")), "the points")
             yield process

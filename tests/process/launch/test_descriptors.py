@@ -119,14 +119,7 @@ def test_a_reader_that_leaves_a_script_with_the_default_sigpipe(tmp_path: Path) 
 def test_a_killed_training_holds_no_pipe_open(tmp_path: Path) -> None:
     """out=$(python train.py): the shell sees the end of the output, whatever the child is at."""
     training = Training(tmp_path, "import signal\ntrain()\nprint('trained', flush=True)\nos.kill(os.getpid(), 9)\n")
-    process = subprocess.Popen(
-        [sys.executable, str(training.path)],
-        cwd=tmp_path,
-        env=training.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = training.start(stderr=subprocess.STDOUT)
     try:
         out, _ = process.communicate(timeout=20)
     finally:

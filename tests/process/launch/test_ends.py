@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from metrana.store.reader import read_run
-from tests.scripts import children_of, is_alive, values_of, wait_until
+from tests.scripts import children_of, is_alive, read_line, values_of, wait_until
 from tests.training import Training
 
 NO_CORE = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
@@ -134,18 +133,9 @@ def test_a_signal_to_the_group_that_ends_the_training(tmp_path: Path, number: si
     """The training ends by it as it would alone; the child prints nothing and follows."""
     code = f"{NO_CORE}train()\nmetrana.flush()\nprint('up', flush=True)\ntime.sleep(60)\n"
     training = Training(tmp_path, code)
-    process = subprocess.Popen(
-        [sys.executable, str(training.path)],
-        cwd=tmp_path,
-        env=training.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = training.start(start_new_session=True)
     try:
-        assert process.stdout is not None
-        assert "up\n" == process.stdout.readline()
+        assert "up\n" == read_line(process)
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=60)
     finally:
@@ -187,18 +177,9 @@ def test_children_that_are_killed_again_and_again(tmp_path: Path) -> None:
 def test_a_training_that_is_stopped_and_continued(tmp_path: Path) -> None:
     """Ctrl-Z, or a debugger: the child goes on on its grid, and what it sampled meanwhile is taken afterwards."""
     training = Training(tmp_path, "train()\nprint('up', flush=True)\nsys.stdin.readline()\nlog(5)\nmetrana.close()\n")
-    process = subprocess.Popen(
-        [sys.executable, str(training.path)],
-        cwd=tmp_path,
-        env=training.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = training.start(stdin=subprocess.PIPE)
     try:
-        assert process.stdout is not None
-        assert "up\n" == process.stdout.readline()
+        assert "up\n" == read_line(process)
         (child,) = children_of(process.pid)
         os.kill(process.pid, signal.SIGSTOP)
         before = _switches(child)

@@ -15,20 +15,11 @@ from metrana.system.health import Health
 from metrana.system.host import Host
 from metrana.system.sampler import Sampler
 from tests.scripts import wait_until
+from tests.unit.system.ranks import Clock
 
 NODE = Metric("system/node/value", "bytes", Kind.GAUGE, Scope.NODE, "A value of the node.")
 OWN = Metric("system/process/value", "bytes", Kind.GAUGE, Scope.PROCESS, "A value of the process.")
 DEVICE = Metric("system/gpu/value", "bytes", Kind.GAUGE, Scope.DEVICE, "A value of a card.")
-
-
-class Clock:
-    """Time that passes when somebody waits or works."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Node:
