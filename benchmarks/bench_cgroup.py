@@ -6,16 +6,14 @@ Prints medians of CPU time. The tree lies in a temp folder; the collectors read 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.measure import CALLS, ROUNDS, cpu_us
 from metrana.system.collectors.cpu import CpuCollector
 from metrana.system.collectors.disk import DiskCollector
 from metrana.system.collectors.memory import MemoryCollector
@@ -24,22 +22,8 @@ from metrana.system.health import Health
 from metrana.system.host import Host
 from metrana.system.sources.cgroup import Cgroup
 
-ROUNDS = 200
-CALLS = 20
 NAMES = ("a", "b", "c", "d", "e", "f")
 MOUNTS = "".join(f"{n} 1 0:{n} / /mnt/{n} rw,relatime shared:{n} - ext4 /dev/sd{n} rw\n" for n in range(50, 90))
-
-
-def measure(call: Callable[[], object]) -> float:
-    """The median CPU time of one call in microseconds."""
-    call()
-    rounds = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(CALLS):
-            call()
-        rounds.append((time.process_time() - start) / CALLS)
-    return statistics.median(rounds) * 1e6
 
 
 def build_tree(root: Path) -> None:
@@ -77,14 +61,14 @@ def main() -> None:
             cgroups[0].memory()
             cgroups[1].cpu()
 
-        print(f"cgroup work of a tick, v2, six deep    {measure(read_cgroup):7.1f} us")
+        print(f"cgroup work of a tick, v2, six deep    {cpu_us(read_cgroup):7.1f} us")
     host, health = Host(), Health(print)
     collectors = [
         collector(host, health) for collector in (CpuCollector, MemoryCollector, DiskCollector, ProcessCollector)
     ]
     for collector in collectors:
-        print(f"{collector.name:<38} {measure(collector.collect):7.1f} us")
-    print(f"{'whole tick of these four':<38} {measure(lambda: [c.collect() for c in collectors]):7.1f} us")
+        print(f"{collector.name:<38} {cpu_us(collector.collect):7.1f} us")
+    print(f"{'whole tick of these four':<38} {cpu_us(lambda: [c.collect() for c in collectors]):7.1f} us")
     print(f"on {os.cpu_count()} CPUs, Python {sys.version.split()[0]}, medians of {ROUNDS} x {CALLS}")
 
 

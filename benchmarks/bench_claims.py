@@ -7,35 +7,20 @@ Each rank has files of its own, so in one process they stand for sixty-four.
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.measure import CALLS, ROUNDS, cpu_us
 from metrana.system.claims import Claims
 from metrana.system.devices import Device, resolve
 
 RANKS = 64
 CARDS = 8
-ROUNDS = 200
-CALLS = 20
-
-
-def measure(call: Callable[[], object]) -> float:
-    """The median CPU time of one call in microseconds."""
-    call()
-    rounds = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(CALLS):
-            call()
-        rounds.append((time.process_time() - start) / CALLS)
-    return statistics.median(rounds) * 1e6
 
 
 def main() -> None:
@@ -63,8 +48,8 @@ def main() -> None:
         )
         state = {"cpu": [time.monotonic(), [12345.678, 123456.78], ["quota", "/sys/fs/cgroup", "cpu.stat", False]]}
         for name, rank in rows:
-            print(f"claims of a tick, {name:<25} {measure(lambda rank=rank: tick(rank)):7.1f} us")  # type: ignore[misc]
-        print(f"{'handing down the CPU counters':<43} {measure(lambda: ranks[reporter].hand_down(state)):7.1f} us")
+            print(f"claims of a tick, {name:<25} {cpu_us(lambda rank=rank: tick(rank)):7.1f} us")  # type: ignore[misc]
+        print(f"{'handing down the CPU counters':<43} {cpu_us(lambda: ranks[reporter].hand_down(state)):7.1f} us")
         for claims in ranks:
             claims.release()
     print(f"{RANKS} ranks, {CARDS} cards, {os.cpu_count()} CPUs, Python {sys.version.split()[0]}, ", end="")
