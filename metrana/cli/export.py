@@ -7,6 +7,7 @@ import os
 import sys
 from typing import IO, Any
 
+from metrana.cli.arguments import add_run_and_names
 from metrana.cli.progress import show_progress
 from metrana.cli.tables import need_parquet, open_whole, read_chunks, write_csv, write_jsonl, write_parquet
 from metrana.cli.text import escape_text
@@ -25,14 +26,7 @@ LONG_POINTS = 500_000  # from which on a progress bar is worth its lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN", help="id or name of a run; of several with one name, the newest")
-    parser.add_argument(
-        "patterns",
-        metavar="NAME",
-        nargs="*",
-        default=[],
-        help="only the series of these metrics: names or patterns ('system/cpu/*')",
-    )
+    add_run_and_names(parser)
     add_selection(parser)
     parser.add_argument(
         "--format", help=f"one of: {', '.join(FORMATS)} (default: what the file's name ends with, else csv)"

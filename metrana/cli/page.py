@@ -18,7 +18,6 @@ from metrana.store.series import SeriesInfo
 if TYPE_CHECKING:
     from metrana.store.index import RunIndex
 
-_GROUPS = ("gpu", "cpu", "memory", "disk", "process")
 _CHART_LINES = {True: 12, False: 8}  # of a training metric, of the hardware
 _PROCESSES_SHOWN = 8
 _SERIES_SHOWN = 16  # of one metric, each with its figures, unless the metric was asked for
@@ -84,7 +83,8 @@ def _position(series: SeriesInfo) -> tuple[int, str, str, list[tuple[str, bool, 
     """Training metrics first, then the hardware; labels in the order of their numbers, gpu=2 before gpu=10."""
     title = _title(series)
     group = title.partition("system/")[2]
-    rank = -1 if not group else _GROUPS.index(group) if group in _GROUPS else len(_GROUPS)
+    groups = text.SYSTEM_GROUPS
+    rank = -1 if not group else groups.index(group) if group in groups else len(groups)
     # int() would refuse very long ones, and such digits as ² aren't decimal.
     labels = [(k, not _is_small(v), int(v) if _is_small(v) else 0, v) for k, v in series.labels]
     return rank, title, series.name, labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from metrana.cli.arguments import add_run_and_names
 from metrana.cli.chart import choose_charts
 from metrana.cli.live import follow
 from metrana.cli.page import render_run
@@ -17,14 +18,7 @@ NEEDS_STORE = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN", help="id or name of a run; of several with one name, the newest")
-    parser.add_argument(
-        "patterns",
-        metavar="NAME",
-        nargs="*",
-        default=[],
-        help="only the series of these metrics: names or patterns ('system/cpu/*')",
-    )
+    add_run_and_names(parser)
     parser.add_argument("--live", action="store_true", help="follow a running run until its end, or Ctrl-C")
 
 

@@ -11,6 +11,9 @@ from metrana.identity import DEFAULT_NAME
 from metrana.model import Labels
 from metrana.store.catalog import RunInfo
 
+SYSTEM_GROUPS = ("gpu", "cpu", "memory", "disk", "process")
+"""The groups of system metrics in the order in which they're shown; each is a collector."""
+
 _LONGEST_SECS = 1e12
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNITS = (("_percent", " %"), ("_celsius", " °C"), ("_watts", " W"), ("_mhz", " MHz"), ("_secs", " s"))

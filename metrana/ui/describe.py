@@ -14,9 +14,6 @@ from metrana.store.index import SeriesInfo
 from metrana.store.layout import FORMAT_VERSION
 from metrana.store.problems import describe_problems
 
-GROUPS = ("gpu", "cpu", "memory", "disk", "process")
-"""The page's groups of system metrics, in order; each is a collector. The training's own metrics come beside them."""
-
 _CAPTURE = "system/capture/"
 _MOST_PROCESSES = 64
 _MOST_PATHS = 20
@@ -69,10 +66,9 @@ def describe_attributes(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 def explain_group(group: str, attributes: Mapping[str, Any], *, is_live: bool) -> str:
     """Why a group of system metrics has no chart, from the run's attributes."""
-    for name in (_CAPTURE + group, _CAPTURE[:-1]):
-        reason = attributes.get(name)
-        if isinstance(reason, str) and reason != "ok":
-            return reason
+    reasons = _find_reasons(group, attributes)
+    if reasons:
+        return reasons[0]
     if attributes.get(_CAPTURE + group) == "ok":
         return "captured, but no point has been written yet" if is_live else "captured, but no point was written"
     if is_live:
@@ -86,11 +82,13 @@ def explain_parts(group: str, attributes: Mapping[str, Any]) -> list[str]:
     for name, reason in attributes.items():
         if name.startswith(f"{_CAPTURE}{group}/") and isinstance(reason, str):
             found.append(f"{name[len(_CAPTURE) :].replace('/', ' ')}: {reason}")
-    for name in (_CAPTURE + group, _CAPTURE[:-1]):
-        reason = attributes.get(name)
-        if isinstance(reason, str) and reason != "ok":
-            found.append(reason)
-    return found
+    return found + _find_reasons(group, attributes)
+
+
+def _find_reasons(group: str, attributes: Mapping[str, Any]) -> list[str]:
+    """Why a group isn't charted, or isn't any more: its collector's reason, and that of all capture."""
+    told = (attributes.get(name) for name in (_CAPTURE + group, _CAPTURE[:-1]))
+    return [reason for reason in told if isinstance(reason, str) and reason != "ok"]
 
 
 def describe_damage(skipped_lines: int, unreadable: Sequence[str], newest_version: int = FORMAT_VERSION) -> list[str]:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from tornado.web import Application, HTTPError, RequestHandler
 
 import metrana
+from metrana.cli.text import SYSTEM_GROUPS
 from metrana.errors import MetranaError, RunNotFoundError
 from metrana.store.index import SeriesInfo
 from metrana.ui.describe import (
-    GROUPS,
     describe_attributes,
     describe_damage,
     describe_info,
@@ -162,7 +162,7 @@ def describe_run(shelf: Shelf, key: str, since: str) -> dict[str, Any]:
         "attributes": describe_attributes(attributes),
         "metrics": {name: describe_metric(name) for name in metrics},
         "series": [describe_series(number, series) for number, series in changed.items()],
-        "groups": [_describe_group(group, run, attributes, described["live"]) for group in GROUPS],
+        "groups": [_describe_group(group, run, attributes, described["live"]) for group in SYSTEM_GROUPS],
     }
 
 

@@ -100,9 +100,9 @@ export class Page {
     this.redraw();
   }
 
-  // The series of a chart that pass the filters, over all runs.
-  seriesOf(chart) {
-    return this.runs.flatMap((run) => passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen));
+  // The series of a chart that pass the filters, of one run or over all of them.
+  seriesOf(chart, runs = this.runs) {
+    return runs.flatMap((run) => passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen));
   }
 
   // Takes in what the runs have got since: charts, axes, explanations.
@@ -231,8 +231,7 @@ export class Page {
   }
 
   #choose(chart, run) {
-    const series = passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen);
-    return [series, this.seriesOf(chart).length > MOST_LINES];
+    return [this.seriesOf(chart, [run]), this.seriesOf(chart).length > MOST_LINES];
   }
 
   #setLines(chart) {
@@ -240,7 +239,7 @@ export class Page {
     const color = (index) => style.getPropertyValue(`--color-${index}`).trim();
     const all = this.seriesOf(chart);
     const keys = telling(all);
-    const isOneEach = this.runs.length > 1 && this.runs.every((run) => this.#choose(chart, run)[0].length <= 1);
+    const isOneEach = this.runs.length > 1 && this.runs.every((run) => this.seriesOf(chart, [run]).length <= 1);
     chart.lines = this.runs.flatMap((run, at) => {
       const [series, isBand] = this.#choose(chart, run);
       const loaded = chart.loaded.get(run.key);
