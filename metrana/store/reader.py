@@ -83,6 +83,12 @@ def read_run(info: RunInfo) -> StoredRun:
     return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable), reading.newest_version)
 
 
+def keep_newest(attributes: dict[str, tuple[float, Any]], name: str, timestamp: float, value: Any) -> None:
+    """Take an attribute in: the later one of a name wins; of two at one time, the one read later."""
+    if name not in attributes or attributes[name][0] <= timestamp:
+        attributes[name] = (timestamp, value)
+
+
 def last_steps(run: StoredRun) -> dict[SeriesKey, int]:
     """The highest step of each series over all writers: where a resumed run goes on."""
     return {key: max(series.steps) for key, series in run.series.items()}
@@ -126,9 +132,8 @@ class _Reading:
             declared[number] = (series.timestamps.append, series.steps.append, series.values.append)
         elif "a" in record:
             attributes, timestamp = parse_attributes(record)
-            for key, value in attributes.items():
-                if key not in self.attributes or self.attributes[key][0] <= timestamp:
-                    self.attributes[key] = (timestamp, value)
+            for name, value in attributes.items():
+                keep_newest(self.attributes, name, timestamp, value)
         elif "e" in record:
             parse_end(record)
         else:

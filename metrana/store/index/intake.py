@@ -24,7 +24,7 @@ from metrana.store.lines import (
     parse_time,
     parse_version,
 )
-from metrana.store.reader import SeriesKey
+from metrana.store.reader import SeriesKey, keep_newest
 
 _load: Callable[[bytes], Any]
 try:
@@ -59,12 +59,6 @@ class Harvest:
     attributes: dict[str, tuple[float, Any]] = field(default_factory=dict)
     skipped_lines: int = 0
     newest_version: int = FORMAT_VERSION
-
-    def add_attributes(self, attributes: dict[str, tuple[float, Any]]) -> None:
-        """The later one of a name wins; of two at one time, the one read later."""
-        for name, (timestamp, value) in attributes.items():
-            if name not in self.attributes or self.attributes[name][0] <= timestamp:
-                self.attributes[name] = (timestamp, value)
 
 
 class Intake:
@@ -224,7 +218,8 @@ class Intake:
             self._declared[number] = (name, labels)
         elif "a" in record:
             attributes, timestamp = parse_attributes(record)
-            self._harvest.add_attributes({name: (timestamp, value) for name, value in attributes.items()})
+            for name, value in attributes.items():
+                keep_newest(self._harvest.attributes, name, timestamp, value)
         elif "e" in record:
             parse_end(record)
         else:

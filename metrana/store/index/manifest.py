@@ -67,7 +67,7 @@ def save_manifest(folder: str, run_folder: str, snapshot: Snapshot, files: list[
             output.flush()
             os.fsync(output.fileno())
         os.replace(part, path)
-    except BaseException:
+    except BaseException:  # an interrupt, too: no part of a manifest stays behind
         if os.path.lexists(part):
             os.unlink(part)
         raise
@@ -82,7 +82,7 @@ def load_manifest(folder: str, run_folder: str) -> tuple[Snapshot, list[ColumnsF
         if record["index"] != INDEX_VERSION or record["byteorder"] != sys.byteorder:
             return None
         return _restore(record, folder, run_folder)
-    except Exception:
+    except Exception:  # whatever stands in a damaged file: the index is made anew from the lines
         return None
 
 

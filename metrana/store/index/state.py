@@ -17,7 +17,7 @@ from metrana.store.index.intake import Harvest, Intake, SegmentPosition
 from metrana.store.index.manifest import load_manifest, save_manifest
 from metrana.store.index.place import find_place
 from metrana.store.index.snapshot import Snapshot
-from metrana.store.reader import SeriesKey
+from metrana.store.reader import SeriesKey, keep_newest
 
 SAVED_BYTES = 1 << 20  # of lines: fewer are read again as fast as an index
 GROWTH_TO_SAVE = 0.25
@@ -188,9 +188,10 @@ class IndexState:
     def _add_beside(self, harvest: Harvest) -> bool:
         """Take in what isn't points; whether that's anything."""
         snapshot = self.snapshot
-        attributes = Harvest(attributes=dict(snapshot.attributes))
-        attributes.add_attributes(harvest.attributes)
-        snapshot.attributes = attributes.attributes
+        attributes = dict(snapshot.attributes)
+        for name, (timestamp, value) in harvest.attributes.items():
+            keep_newest(attributes, name, timestamp, value)
+        snapshot.attributes = attributes
         snapshot.skipped_lines += harvest.skipped_lines
         snapshot.newest_version = max(snapshot.newest_version, harvest.newest_version)
         return bool(harvest.attributes or harvest.skipped_lines)
