@@ -75,7 +75,7 @@ class SystemMonitor:
         self._supervisor = supervisor  # before it starts: a signal handler may stop it then
         try:
             supervisor.start()
-        except BaseException as error:
+        except BaseException as error:  # an interrupt, too: there's nothing to stop then
             self._supervisor = None
             if not isinstance(error, Exception):
                 raise

@@ -117,7 +117,7 @@ def _enter(place: str, key: str) -> tuple[int, int, int, int]:
                 return fds[0], fds[1], fds[2], fds[3]
         except FileNotFoundError:
             pass  # a folder was deleted since
-        except BaseException:
+        except BaseException:  # whatever it was: what has been made and opened so far is given back
             if len(fds) > 2:
                 remove_if_empty(fds[1], key)
             if len(fds) > 1:

@@ -136,7 +136,7 @@ class DeviceReader:
         """health.attempt, for libraries that raise what isn't an Exception: the thread must live on."""
         try:
             return self._health.attempt(key, call)
-        except BaseException as error:
+        except BaseException as error:  # a library's SystemExit would end the one thread that reads
             return self._health.attempt(key, partial(_fail, f"raised {type(error).__name__}"))
 
 
