@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -163,7 +164,8 @@ def test_an_interrupt_at_any_moment_of_the_first_second(tmp_path: Path) -> None:
                     os.killpg(process.pid, signal.SIGINT)
             for script, process in zip(scripts[first:], started, strict=True):
                 err = _interrupt_until_over(script, process)
-                assert "Traceback" not in err or "KeyboardInterrupt" in err.splitlines()[-1]
+                assert "Traceback" not in err or "KeyboardInterrupt" in err
+                assert [] == _tracebacks_of_metrana(script, err)
                 assert "metrana-sampler" not in err
                 assert process.returncode in (-signal.SIGINT, 1)
         finally:
@@ -201,6 +203,21 @@ def _interrupt_until_over(script: Script, process: subprocess.Popen[str]) -> str
     said = (script.folder / "err").read_text()
     assert not is_ignored or "Exception ignored" in said
     return said
+
+
+def _tracebacks_of_metrana(script: Script, err: str) -> list[str]:
+    """Those of its threads, of its child and of its exit handlers: they pass through it, or come out of a command line.
+
+    The script's own begins in the script, wherever the interrupt fell. How it ends is the interpreter's matter: one
+    that falls into a class being made has a note after it, or, before Python 3.12, a RuntimeError around it.
+    """
+    found = []
+    for traceback in err.split("Traceback (most recent call last):\n")[1:]:
+        first, *rest = re.findall(r'^ *File "(.+?)", line', traceback, re.MULTILINE)
+        is_of_metrana = any(f"{os.sep}metrana{os.sep}" in file for file in [first, *rest])
+        if first == "<string>" or (is_of_metrana and first != str(script.path)):
+            found.append(traceback)
+    return found
 
 
 def _steps(script: Script) -> int:
