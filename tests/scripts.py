@@ -64,6 +64,10 @@ class Script:
         """The runs in the store, newest first."""
         return find_runs(str(self.store))
 
+    def lock_files(self) -> list[Path]:
+        """The folders of lock files that are left of the runs in the store."""
+        return [folder for info in self.infos() for folder in Path("/dev/shm").glob(f"metrana-*/{info.id}")]
+
     def stored(self) -> StoredRun:
         """The one run in the store."""
         (info,) = self.infos()

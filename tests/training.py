@@ -101,11 +101,6 @@ class Training(Script):
             wait_until(lambda: not (new & shared_memory()) - _in_use(new), "an empty /dev/shm", GRACE_SECS)
         wait_until(lambda: not self.lock_files(), "the end of the lock files", GRACE_SECS)
 
-    def lock_files(self) -> list[Path]:
-        """What is left of the lock files of this script's runs."""
-        ids = [info.id for info in self.infos()]
-        return [folder for run_id in ids for folder in Path("/dev/shm").glob(f"metrana-*/{run_id}")]
-
     def notes(self, name: str) -> list[str]:
         """What the script has noted under that name."""
         path = self.folder / name

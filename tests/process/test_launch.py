@@ -319,7 +319,7 @@ def test_a_signal_to_the_whole_group_is_the_trainings_affair(tmp_path: Path, num
 
 
 def test_a_stopped_child_does_not_hold_up_the_exit(tmp_path: Path) -> None:
-    """It's killed within the two seconds that close() may take, and what was logged is there."""
+    """It's killed within the two seconds that close() may take; what was logged is there, and no lock file is left."""
     script = Script(
         tmp_path,
         BODY + "run = train()\nimport signal\n"
@@ -331,6 +331,7 @@ def test_a_stopped_child_does_not_hold_up_the_exit(tmp_path: Path) -> None:
     out = script.run()
     assert "child False" in out
     assert 7.0 == values_of(script.stored(), "loss")[-1]
+    assert [] == script.lock_files()
 
 
 def test_the_child_goes_when_its_parent_becomes_another_program(tmp_path: Path) -> None:
@@ -361,7 +362,7 @@ def test_the_child_goes_although_a_forked_copy_lives_on(tmp_path: Path) -> None:
 
 
 def test_a_child_that_is_killed_at_the_end_costs_nothing(tmp_path: Path) -> None:
-    """The training goes on, and the run closes in order."""
+    """The training goes on, and the run closes in order, without lock files."""
     script = Script(
         tmp_path,
         BODY + "run = train()\nimport signal\n"
@@ -374,6 +375,7 @@ def test_a_child_that_is_killed_at_the_end_costs_nothing(tmp_path: Path) -> None
     run = script.stored()
     assert (7.0, "closed") == (values_of(run, "loss")[-1], run.info.status)
     assert values_of(run, "system/memory/used_bytes")
+    assert [] == script.lock_files()
 
 
 def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:

@@ -105,11 +105,7 @@ def launched(folder: Path, size: int, cards: int, extra: Mapping[str, str] | Non
         yield launch
     finally:
         launch.end()
-    wait_until(lambda: not lock_files(launch), "the end of the lock files")
-
-
-def lock_files(launch: Launch) -> list[Path]:
-    return [path for info in launch.script.infos() for path in Path("/dev/shm").glob(f"metrana-*/{info.id}")]
+    wait_until(lambda: not launch.script.lock_files(), "the end of the lock files")
 
 
 def writers_of(run: StoredRun, name: str, **labels: str) -> dict[int, list[float]]:
@@ -219,7 +215,7 @@ def test_eight_ranks_of_real_torchrun(tmp_path: Path, options: tuple[str, ...]) 
     assert (0, "") == (process.returncode, out), err
     assert "metrana" not in err
     check_eight(launch)
-    wait_until(lambda: not lock_files(launch), "the end of the lock files")
+    wait_until(lambda: not launch.script.lock_files(), "the end of the lock files")
 
 
 @pytest.mark.parametrize("first", ["reporter", "rank"])
