@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -131,7 +132,8 @@ def open_whole(path: str, mode: str) -> Iterator[IO[Any]]:
         return
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
-    part = os.path.join(folder, f".{name[:100]}.{os.getpid()}.part")
+    # A name of its own: what a kill has left may carry the same pid, which in a container is often 1.
+    part = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(4)}.part")
     try:
         file = open(part, mode.replace("w", "x"), **options)  # type: ignore[call-overload]  # noqa: SIM115
     except OSError as error:

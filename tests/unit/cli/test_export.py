@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from metrana.cli import main
+from metrana.cli.tables import open_whole
 from tests.unit.store.build import GOLDEN, T0, declare, head, points, put
 
 Capture = pytest.CaptureFixture[str]
@@ -82,6 +84,17 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     output.chmod(0o600)
     assert 0 == main(["export", "killed", "--dir", str(GOLDEN), "--output", str(output)])
     assert 0o600 == output.stat().st_mode & 0o777
+
+
+def test_what_a_killed_export_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A later one may have the same pid: in a container it's often 1."""
+    output = tmp_path / "out.csv"
+    with suppress(KeyboardInterrupt), open_whole(str(output), "w"):  # as good as killed: its part lies there
+        (left,) = tmp_path.iterdir()
+        assert 0 == main(["export", "killed", "--dir", str(GOLDEN), "--output", str(output)])
+        assert {left, output} == set(tmp_path.iterdir())
+        raise KeyboardInterrupt
+    assert HEADER + "loss,{},0,1767226001.0,1.0\n" == output.read_text()
 
 
 def test_a_pipe_is_written_to() -> None:
