@@ -57,7 +57,7 @@ class Script:
             process.wait()
         assert code == process.returncode, err
         if stderr is not None:
-            assert stderr == err
+            assert stderr == err, f"said on standard error: {err}"
         return out
 
     def infos(self) -> list[RunInfo]:

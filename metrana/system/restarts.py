@@ -9,6 +9,7 @@ HEALTHY_SECS = 600.0
 """A child that lived so long begins the count anew: five losses in a month are no storm."""
 BLAMED_TWICE = 2
 KILLED = "SIGKILL"
+"""Somebody killed it, or the kernel for want of memory: that says nothing of what was being read, and blames nobody."""
 HUNG = "hung"
 
 
@@ -41,20 +42,24 @@ class Restarts:
             self._lost = 0
         self._lost += 1
         if self._lost >= LOST_LIMIT:
-            during = f" while reading {source}" if source else ""
-            return Verdict(0.0, f"the sampling process was lost {self._lost} times, the last time {how}{during}", "")
+            loss = describe_loss(source, how)
+            return Verdict(0.0, f"the sampling process was lost {self._lost} times, the last time {loss}", "")
         self.count += 1
         newly = ""
-        # Somebody killed it, or the kernel for want of memory: that says nothing of what was being read.
         if source and how != KILLED:
             self._blamed[source] = self._blamed.get(source, 0) + 1
             if self._blamed[source] == BLAMED_TWICE:
                 newly = source
-                self.left_out[source] = describe(source, how)
+                self.left_out[source] = describe_omission(source, how)
         return Verdict(DELAYS_SECS[min(self._lost, len(DELAYS_SECS)) - 1], "", newly)
 
 
-def describe(source: str, how: str) -> str:
+def describe_loss(source: str, how: str) -> str:
+    """A child's end in a few words, with what it was reading where that may have been the cause."""
+    return f"{how} while reading {source}" if source and how != KILLED else how
+
+
+def describe_omission(source: str, how: str) -> str:
     """Why a source isn't read any more, in a few words."""
     if source == "gpu":
         return f"driver {'hung' if how == HUNG else 'crashed'} twice, GPU sampling off"

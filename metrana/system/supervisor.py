@@ -25,7 +25,7 @@ from metrana.system.channel import (
 from metrana.system.connection import Connection
 from metrana.system.drain import SILENT, Drain, find_overdue
 from metrana.system.lock_files import SHM, clear
-from metrana.system.restarts import HUNG, Restarts
+from metrana.system.restarts import HUNG, Restarts, describe_loss
 from metrana.system.spawn import TERMINATE
 from metrana.threads import Bell, Worker, original
 
@@ -226,9 +226,9 @@ class Supervisor:
             self._on_lost(verdict.given_up)
             report.warn(f"no more charts of the hardware: {verdict.given_up}")
             return False
-        during = f" while reading {source}" if source else ""
-        self._on_attributes({REPLACED_ATTRIBUTE: f"{self._restarts.count} times, last: {how}{during}"})
-        report.note(f"the sampling process was lost: {how}{during}; it's replaced")
+        loss = describe_loss(source, how)
+        self._on_attributes({REPLACED_ATTRIBUTE: f"{self._restarts.count} times, last: {loss}"})
+        report.note(f"the sampling process was lost: {loss}; it's replaced")
         if verdict.newly_left_out:
             report.warn(f"{self._restarts.left_out[verdict.newly_left_out]}; the other charts go on")
         if self._stop_bell.wait(verdict.delay_secs) or self._is_stopping:

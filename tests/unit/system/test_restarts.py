@@ -56,3 +56,4 @@ def test_a_kill_blames_nobody() -> None:
     for _ in range(4):
         restarts.judge("gpu", KILLED, 1.0)
     assert {} == restarts.left_out
+    assert "gpu" not in restarts.judge("gpu", KILLED, 1.0).given_up
