@@ -147,14 +147,15 @@ def test_one_crash_is_a_gap_of_a_tick(tmp_path: Path) -> None:
     own = driver.environment()
     script.run(environ={name: own[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG")})
     run = script.stored()
-    assert "1 times, last: SIGSEGV" == run.attributes["system/capture_replaced"]
+    # It may have been reading something at that moment; then that's told as well.
+    assert str(run.attributes["system/capture_replaced"]).startswith("1 times, last: SIGSEGV")
     assert "ok" == run.attributes["system/capture/gpu"]
     for series in run.series.values():
         assert list(series.steps) == sorted(set(series.steps))
         assert len(series.timestamps) == len(set(series.timestamps))
     (memory,) = [series for (name, _), series in run.series.items() if name == "system/memory/used_bytes"]
-    phases = {round(time % 1.0, 1) for time in memory.timestamps[1:4]}
-    assert phases & {round(time % 1.0, 1) for time in memory.timestamps[-3:-1]}
+    before, after = memory.timestamps[1:4], memory.timestamps[-3:-1]
+    assert min(abs((b - a + 0.5) % 1.0 - 0.5) for a in before for b in after) < 0.1, "another grid"
 
 
 def test_a_child_that_outlives_its_end_is_left_alone(tmp_path: Path) -> None:
