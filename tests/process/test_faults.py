@@ -137,11 +137,10 @@ def test_one_crash_is_a_gap_of_a_tick(tmp_path: Path) -> None:
     def child():
         return [child.pid for child in psutil.Process().children()]
     time.sleep(3.5)
-    (first,) = child()
-    os.kill(first, signal.SIGSEGV)
+    first = child()
+    os.kill(first[0], signal.SIGSEGV)
+    while child() in ([], first): time.sleep(0.05)
     time.sleep(3.5)
-    (second,) = child()
-    assert first != second
     """
     script = Script(tmp_path, body)
     own = driver.environment()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from metrana.store.reader import StoredRun
-from tests.process.test_ranks import Launch, check_moments, is_charted, lock_files
+from tests.process.test_ranks import Launch, check_moments, is_charted
 from tests.scripts import is_alive, read_writer, wait_until
 
 RANKS, KILLS = 6, 50
@@ -78,7 +78,7 @@ def test_the_node_is_charted_whoever_is_killed(tmp_path: Path, victim: str) -> N
         launch.stop()
     finally:
         launch.end()
-    wait_until(lambda: not lock_files(launch), "the end of the lock files")
+    wait_until(lambda: not launch.script.lock_files(), "the end of the lock files")
     run = launch.run()
     changes = changes_of(run)
     # Two at once would write by turns.
