@@ -92,7 +92,7 @@ class Group:
                 except (ValueError, OverflowError):
                     is_whole = False
             skipped += not is_whole
-        if len(set(map(len, rows))) == 1:
+        if len({tuple(line for *_, line in own) for own in rows}) == 1:
             if rows[0]:
                 self.parts.append(_as_part(rows))
         else:

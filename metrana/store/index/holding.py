@@ -34,6 +34,11 @@ class SeriesPieces:
         object.__setattr__(self, "pieces", tuple(held.piece for held in self.held))
 
 
+# Series that stood in one line share times and steps: joined once for all of them. The pieces that were joined are kept
+# beside, since an id is another array's once its own is gone.
+_Joined = dict[tuple[int, int], tuple[Floats, Ints, Piece, Piece]]
+
+
 def add_pieces(
     by_key: dict[SeriesKey, SeriesPieces], new: Iterable[tuple[SeriesKey, Held]]
 ) -> dict[SeriesKey, SeriesPieces]:
@@ -43,8 +48,7 @@ def add_pieces(
     """
     grown = {key: list(found.held) for key, found in by_key.items()}
     touched = set()
-    # Series that stood in one line share times and steps: joined once for all of them.
-    joined: dict[tuple[int, int], tuple[Floats, Ints]] = {}
+    joined: _Joined = {}
     for key, held in new:
         pieces = grown.setdefault(key, [])
         touched.add(key)
@@ -65,14 +69,14 @@ def _are_joinable(earlier: Held, later: Held) -> bool:
     )
 
 
-def _join(earlier: Piece, later: Piece, joined: dict[tuple[int, int], tuple[Floats, Ints]]) -> Piece:
+def _join(earlier: Piece, later: Piece, joined: _Joined) -> Piece:
     values = np.concatenate((earlier.values, later.values))
     pair = (id(earlier.times), id(later.times))
     if pair in joined:
-        return make_piece(*joined[pair], values)
+        return make_piece(*joined[pair][:2], values)
     times, steps = np.concatenate((earlier.times, later.times)), np.concatenate((earlier.steps, later.steps))
     order = order_by_time(times)
     if order is not None:
         return make_piece(times[order], steps[order], values[order])
-    joined[pair] = times, steps
+    joined[pair] = times, steps, earlier, later
     return make_piece(times, steps, values)
