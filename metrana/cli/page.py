@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, cast
@@ -141,6 +142,7 @@ def _render_figures(
 
 def _describe_many(several: list[SeriesInfo], unit: str) -> str:
     newest = [series.last_value for series in several]
+    newest = [value for value in newest if math.isfinite(value)] or newest  # NaN is neither lower nor higher
     parts = [f"{len(several)} series", f"last {text.format_value(min(newest), unit)}"]
     parts[-1] += f" to {text.format_value(max(newest), unit)}"
     finite = [series for series in several if series.finite]

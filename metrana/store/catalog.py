@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metrana.errors import RunNotFoundError, StoreError
 from metrana.store.ends import CLOSED, ENDED, RUNNING, UNKNOWN, WriterInfo, read_writer, unescape_name
@@ -90,8 +90,9 @@ def read_catalog(store_dir: str, host: Host | None = None) -> Catalog:
 
 
 def reread_run(info: RunInfo, host: Host | None = None) -> RunInfo:
-    """A run as it stands now; as it was where nothing of it can be read any more."""
-    return _read_run_info(info.folder, host or Host(hostname=platform.node())) or info
+    """A run as it stands now; as it was, its status unknown, where nothing of it can be read any more."""
+    read = _read_run_info(info.folder, host or Host(hostname=platform.node()))
+    return read or replace(info, status=UNKNOWN)
 
 
 def list_segments(info: RunInfo, unreadable: dict[str, None]) -> list[tuple[str, list[str]]]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrana.procstat import read_pid_namespace
-from metrana.store.layout import FORMAT_VERSION
-from metrana.store.lines import Head, parse_end, parse_head, parse_line, parse_time, parse_version
+from metrana.store.layout import FORMAT_VERSION, HEAD_BYTES
+from metrana.store.lines import LONGEST_LINE_BYTES, Head, parse_end, parse_head, parse_line, parse_time, parse_version
 from metrana.system.host import Host
 
 RUNNING = "running"
@@ -19,7 +19,6 @@ UNKNOWN = "unknown"
 STATUSES = (RUNNING, CLOSED, ENDED, UNKNOWN)
 FRESH_SECS = 120.0
 _HEAD_LINES = 64
-_HEAD_BYTES = 256 * 1024
 _TAIL_BYTES = 16 * 1024
 
 
@@ -88,7 +87,7 @@ def _find_head(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[He
             with open(path, "rb") as file:
                 for _ in range(_HEAD_LINES):
                     try:
-                        record = parse_line(file.readline(_HEAD_BYTES))
+                        record = parse_line(file.readline(HEAD_BYTES))
                         version = parse_version(record)
                         return parse_head(record), version
                     except ValueError:
@@ -120,7 +119,7 @@ def _read_tail(path: str) -> tuple[float | None, str | None]:
             file.seek(begin)
             lines = file.read(size - begin).split(b"\n")
             newest, end = _parse_tail(lines[1:] if begin else lines)
-            if newest is not None or begin == 0:
+            if newest is not None or begin == 0 or window > LONGEST_LINE_BYTES:
                 return newest, end
             # One batch of very many series may be longer than the window.
             window *= 8

@@ -6,7 +6,7 @@ import json
 import os
 
 from metrana.procstat import read_start_ticks
-from metrana.store.layout import escape_name, segment_file
+from metrana.store.layout import HEAD_BYTES, escape_name, segment_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _read_heads(run_path: str, host: str) -> list[dict[str, Any]]:
     for folder in folders:
         try:
             with open(os.path.join(run_path, folder, segment_file(1)), "rb") as file:
-                head = json.loads(file.readline())["writer"]
+                head = json.loads(file.readline(HEAD_BYTES))["writer"]
             if head["host"] == host and not head.get("forked"):
                 heads.append(head)
         except (OSError, ValueError, KeyError, TypeError):

@@ -25,6 +25,7 @@ from metrana.identity import fingerprint
 FORMAT_VERSION = 1
 SEGMENT_BYTES = 32 * 1024 * 1024
 SEGMENT_SUFFIX = ".jsonl"
+HEAD_BYTES = 256 * 1024  # the first line of a segment is shorter, whatever the names in it
 _NAME_LIMIT_BYTES = 120
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from metrana.model import Labels, labels_of
 from metrana.store.layout import FORMAT_VERSION, decode_value
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+LONGEST_LINE_BYTES = 64 << 20
+"""What's longer is damage: a line holds one moment of one process, and a million series fit in."""
+_MOST_LEVELS = 64
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -34,6 +38,14 @@ class Head:
     is_resumed: bool = False
     is_forked: bool = False
     version: int = FORMAT_VERSION
+
+
+def read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a segment, of those that are too long only the beginning. Raises OSError."""
+    while line := file.readline(LONGEST_LINE_BYTES):
+        yield line
+        while len(line) == LONGEST_LINE_BYTES and not line.endswith(b"\n"):
+            line = file.readline(LONGEST_LINE_BYTES)
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -98,9 +110,15 @@ def parse_columns(record: dict[str, Any]) -> tuple[int, array[float], array[int]
 def parse_attributes(record: dict[str, Any]) -> tuple[dict[str, Any], float]:
     """The attributes of an ``a`` line and their timestamp."""
     attributes = record.get("a")
-    if type(attributes) is not dict:
+    if type(attributes) is not dict or not _is_shallow(attributes, _MOST_LEVELS):
         raise ValueError("not attributes")
     return attributes, parse_time(record.get("t"))
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    """Whether it can be handed on: what writes JSON goes less deep than some that read it."""
+    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inner)
 
 
 def parse_end(record: dict[str, Any]) -> tuple[str, float]:

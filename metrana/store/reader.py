@@ -22,6 +22,7 @@ from metrana.store.lines import (
     parse_step,
     parse_time,
     parse_version,
+    read_lines,
 )
 from metrana.system.host import Host
 
@@ -75,7 +76,7 @@ def read_run(info: RunInfo) -> StoredRun:
         for path in segments:
             try:
                 with open(path, "rb") as file:
-                    reading.read_segment(file)
+                    reading.read_segment(read_lines(file))
             except OSError:
                 unreadable[path] = None
     series = {key: _order(reading.series[key]) for key in sorted(reading.series) if reading.series[key].values}

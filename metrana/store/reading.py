@@ -166,6 +166,8 @@ def _describe(
         last_time=times[-1],
         first_step=steps[0],
         last_step=steps[-1],
+        lowest_step=min(steps),
+        highest_step=max(steps),
         last_value=values[-1],
         low=min(finite, default=math.nan),
         high=max(finite, default=math.nan),

@@ -11,8 +11,8 @@ from metrana.model import Labels
 class SeriesInfo:
     """A series without its points: one per metric and label set, however many processes wrote it.
 
-    Times are in seconds since the epoch; ``last_value`` and ``last_step`` are those of the newest point. ``low`` and
-    ``high`` are over the ``finite`` values, NaN where there's none.
+    Times are in seconds since the epoch; ``last_value`` and ``last_step`` are those of the newest point, which needn't
+    have the highest step. ``low`` and ``high`` are over the ``finite`` values, NaN where there's none.
     """
 
     name: str
@@ -22,6 +22,8 @@ class SeriesInfo:
     last_time: float
     first_step: int
     last_step: int
+    lowest_step: int
+    highest_step: int
     last_value: float
     low: float
     high: float

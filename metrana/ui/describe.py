@@ -44,7 +44,7 @@ def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
         "count": series.count,
         "first": finite(series.first_time),
         "last": finite(series.last_time),
-        "steps": [series.first_step, series.last_step],
+        "steps": [series.lowest_step, series.highest_step],
         "value": finite(series.last_value),
         "finite": series.finite,
     }

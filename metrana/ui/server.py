@@ -44,6 +44,8 @@ def listen(address: str, port: int | None) -> socket.socket:
             found = socket.create_server((address, tried), family=family, backlog=128)
             found.setblocking(False)
             return found
+        except UnicodeError as error:  # what no name of a machine is made of
+            raise MetranaError(f"can't listen on {address!r}: no name of a machine; --host names another") from error
         except OSError as error:
             if error.errno == errno.EADDRINUSE and tried != ports[-1]:
                 continue

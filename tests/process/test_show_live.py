@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from metrana.cli import live
+from metrana.procstat import read_start_ticks
+from metrana.store.catalog import find_run
 from tests.scripts import DEADLINE_SECS, Script, wait_until
+from tests.unit.store.build import T0, declare, head, points, put
 
 for name in ("plotext", "numpy", "rich"):
     pytest.importorskip(name, reason=f"{name} isn't installed")
@@ -70,6 +76,19 @@ def test_it_ends_with_the_run(tmp_path: Path) -> None:
     text = out.decode()
     assert 1 == text.count("status     closed")
     assert "accuracy  last 0.9" in text
+
+
+def test_it_ends_when_the_run_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing will be written there any more; what was read is shown."""
+    me = {"host": platform.node(), "pid": os.getpid(), "pid_start": read_start_ticks(os.getpid())}
+    path = put(tmp_path / "store", head(**me), declare(1, "loss"), points(T0, 0, {1: 0.5}))
+    info = find_run(str(tmp_path / "store"), "train")
+    assert "running" == info.status
+    monkeypatch.setattr(live.time, "sleep", lambda secs: shutil.rmtree(path.parent.parent))
+    live.follow(info, ())
+    assert "loss  last 0.5" in capsys.readouterr().out
 
 
 def test_a_terminal_sees_it_drawn_until_ctrl_c(tmp_path: Path) -> None:

@@ -212,6 +212,7 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
         (["--port", "x"], "invalid int value"),
         (["--host", "no.such.host.invalid"], "can't listen on no.such.host.invalid"),
         (["--host", ""], "--host names no address"),
+        (["--host", ".."], "can't listen on '..': no name of a machine"),
     ],
 )
 def test_an_address_without_sense_is_an_error(tmp_path: Path, words: list[str], said: str) -> None:

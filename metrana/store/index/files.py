@@ -26,8 +26,14 @@ SUFFIX = ".columns"
 _MAGIC = b"metrana1"
 _HEAD_BYTES = 64
 
-# Ordered steps or not, first and last time, first and last step, last value, low, high, finite values.
-_KNOWN_TYPES = [bool, float, float, int, int, float, float, float, int]
+# What a piece knows of its points, in the order of its fields.
+_KNOWN: dict[str, type] = {
+    "has_ordered_steps": bool,
+    **dict.fromkeys(("first_time", "last_time"), float),
+    **dict.fromkeys(("first_step", "last_step", "lowest_step", "highest_step"), int),
+    **dict.fromkeys(("last_value", "low", "high"), float),
+    "finite": int,
+}
 
 PieceRow = list[Any]
 """A piece without its points, as it stands in JSON: offsets in a file and what the piece knows of itself."""
@@ -64,8 +70,7 @@ class ColumnsWriter:
             # One behind the other: the first one's place tells the others'.
             arrays = (blocks.low, blocks.high, blocks.total, blocks.finite)
             columns.append([self._write_array(array, offsets) for array in arrays][0])
-        known = (piece.has_ordered_steps, piece.first_time, piece.last_time, piece.first_step, piece.last_step)
-        return [len(piece), *columns, *known, piece.last_value, piece.low, piece.high, piece.finite]
+        return [len(piece), *columns, *(getattr(piece, name) for name in _KNOWN)]
 
     def _write_array(self, array: np.ndarray[Any, Any], offsets: dict[int, int]) -> int:
         offset = offsets.get(id(array))
@@ -100,14 +105,14 @@ class ColumnsFile:
     def read(self, row: PieceRow) -> Piece:
         """The piece that a row of ``ColumnsWriter.write`` describes. Raises ValueError."""
         count, times, steps, values, blocks, *known = row
-        if list(map(type, known)) != _KNOWN_TYPES or count < 1:
+        if list(map(type, known)) != list(_KNOWN.values()) or count < 1:
             raise ValueError("not a piece")
         return Piece(
             self._array(times, count, np.float64),
             self._array(steps, count, np.int64),
             self._array(values, count, np.float64),
             None if blocks < 0 else self._blocks(blocks, count),
-            *known,
+            **dict(zip(_KNOWN, known, strict=True)),
         )
 
     def _blocks(self, offset: int, points: int) -> Blocks:

@@ -14,6 +14,7 @@ from metrana.store.index.groups import Group, Groups
 from metrana.store.index.pieces import Piece
 from metrana.store.layout import FORMAT_VERSION, decode_value
 from metrana.store.lines import (
+    LONGEST_LINE_BYTES,
     parse_attributes,
     parse_columns,
     parse_declaration,
@@ -84,21 +85,20 @@ class Intake:
         file.seek(position.offset)
         while True:
             data = file.read(CHUNK_BYTES)
-            end = data.rfind(b"\n") + 1
-            while data and not end:  # a line longer than a chunk
-                more = file.read(CHUNK_BYTES)
-                if not more:
-                    break
-                data += more
-                end = data.rfind(b"\n") + 1
-            if not end:
-                position.seen_bytes = position.offset + len(data)
+            size = data.rfind(b"\n") + 1
+            is_whole = size > 0
+            if is_whole:
+                data = data[:size]
+            elif data:
+                data, size, is_whole = _read_long_line(file, data)
+            if not is_whole:
+                position.seen_bytes = position.offset + size
                 position.is_torn = not self._take_rest(data)
                 if not position.is_torn:
                     position.offset = position.seen_bytes
                 return True
-            self._take(data[:end].split(b"\n")[:-1], bool(_ODD_NUMBERS.search(data, 0, end)))
-            position.offset += end
+            self._take(data.split(b"\n")[:-1], bool(_ODD_NUMBERS.search(data)))
+            position.offset += size
             file.seek(position.offset)
             if is_over is not None and is_over():
                 return False
@@ -225,6 +225,20 @@ class Intake:
         else:
             self._harvest.newest_version = max(self._harvest.newest_version, parse_version(record))
             parse_head(record)
+
+
+def _read_long_line(file: BinaryIO, begun: bytes) -> tuple[bytes, int, bool]:
+    """A line that's longer than a chunk: its bytes, how many they are, and whether its newline is there.
+
+    Where it's too long for a line it's read over, and something that can't be parsed stands for it. Raises OSError.
+    """
+    parts, size, end = [begun], len(begun), 0
+    while not end and (more := file.read(CHUNK_BYTES)):
+        end = more.find(b"\n") + 1
+        part = more[:end] if end else more
+        size += len(part)
+        parts = [*parts, part] if size <= LONGEST_LINE_BYTES else [b"\0", part[-1:]]
+    return b"".join(parts), size, end > 0
 
 
 def parse_columns_fast(record: dict[str, Any]) -> tuple[int, Any, Any, Any]:

@@ -16,7 +16,7 @@ from metrana.store.index.intake import SegmentPosition
 from metrana.store.index.snapshot import Snapshot
 from metrana.store.reader import SeriesKey
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 NAME = "manifest.json"
 _PROBE_BYTES = 4096
 _LITTER_SECS = 3600.0  # a file that no manifest names may still be in the making for that long

@@ -43,6 +43,8 @@ class Piece:
     last_time: float
     first_step: int
     last_step: int
+    lowest_step: int
+    highest_step: int
     last_value: float
     low: float
     high: float
@@ -54,6 +56,8 @@ class Piece:
 
 def make_piece(times: Floats, steps: Ints, values: Floats) -> Piece:
     """A piece of columns that hold at least one point and are ordered by time."""
+    has_ordered_steps = bool(np.all(steps[1:] >= steps[:-1]))
+    lowest, highest = (steps[0], steps[-1]) if has_ordered_steps else (steps.min(), steps.max())
     blocks = make_blocks(values) if len(values) >= BLOCK_POINTS * FEWEST_BLOCKS else None
     with np.errstate(over="ignore", invalid="ignore"):
         finite = values[np.isfinite(values)] if not np.isfinite(values.sum()) else values
@@ -62,11 +66,13 @@ def make_piece(times: Floats, steps: Ints, values: Floats) -> Piece:
         steps,
         values,
         blocks,
-        has_ordered_steps=bool(np.all(steps[1:] >= steps[:-1])),
+        has_ordered_steps=has_ordered_steps,
         first_time=float(times[0]),
         last_time=float(times[-1]),
         first_step=int(steps[0]),
         last_step=int(steps[-1]),
+        lowest_step=int(lowest),
+        highest_step=int(highest),
         last_value=float(values[-1]),
         low=float(finite.min()) if len(finite) else float("nan"),
         high=float(finite.max()) if len(finite) else float("nan"),

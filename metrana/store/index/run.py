@@ -15,6 +15,7 @@ from metrana.store.index.buckets import Buckets, add_up
 from metrana.store.index.holding import SeriesPieces
 from metrana.store.index.pieces import Floats, Ints, Piece
 from metrana.store.index.state import IndexState
+from metrana.store.reader import SeriesKey
 from metrana.store.series import SeriesInfo
 
 Axis = Literal["time", "step"]
@@ -42,7 +43,7 @@ class RunIndex:
         self.info = info
         self._lock = threading.Lock()
         self._state = IndexState(info, may_write)
-        self._infos: tuple[SeriesInfo, ...] | None = None
+        self._described: tuple[dict[SeriesKey, SeriesPieces], tuple[SeriesInfo, ...]] = ({}, ())
 
     @classmethod
     def open(cls, info: RunInfo, *, may_write: bool = True, budget_secs: float | None = None) -> RunIndex:
@@ -60,10 +61,7 @@ class RunIndex:
         """Take in what was appended to the run since; True where that's anything."""
         end = None if budget_secs is None else time.monotonic() + budget_secs
         with self._lock:
-            is_new = self._state.read_on(end)
-            if is_new:
-                self._infos = None
-            return is_new
+            return self._state.read_on(end)
 
     def close(self) -> None:
         """End what may still be reading in the background, after a budget was up, and wait for what's being saved."""
@@ -78,10 +76,11 @@ class RunIndex:
     @property
     def series(self) -> tuple[SeriesInfo, ...]:
         """The series that hold points, ordered by name and labels."""
-        infos = self._infos
-        if infos is None:
-            by_key = self._state.snapshot.by_key
-            infos = self._infos = tuple(_describe(by_key[key]) for key in sorted(by_key))
+        by_key = self._state.snapshot.by_key
+        described, infos = self._described
+        if described is not by_key:  # each reading that brings points makes another dict
+            infos = tuple(_describe(by_key[key]) for key in sorted(by_key))
+            self._described = (by_key, infos)
         return infos
 
     @property
@@ -174,6 +173,8 @@ def _describe(found: SeriesPieces) -> SeriesInfo:
         last_time=newest.last_time,
         first_step=oldest.first_step,
         last_step=newest.last_step,
+        lowest_step=min(piece.lowest_step for piece in pieces),
+        highest_step=max(piece.highest_step for piece in pieces),
         last_value=newest.last_value,
         low=min((piece.low for piece in finite), default=float("nan")),
         high=max((piece.high for piece in finite), default=float("nan")),
@@ -182,8 +183,4 @@ def _describe(found: SeriesPieces) -> SeriesInfo:
 
 
 def _span(piece: Piece, by_step: bool) -> tuple[float, float]:
-    if not by_step:
-        return piece.first_time, piece.last_time
-    if piece.has_ordered_steps:
-        return piece.first_step, piece.last_step
-    return float(piece.steps.min()), float(piece.steps.max())
+    return (piece.lowest_step, piece.highest_step) if by_step else (piece.first_time, piece.last_time)

@@ -23,6 +23,7 @@ SAVED_BYTES = 1 << 20  # of lines: fewer are read again as fast as an index
 GROWTH_TO_SAVE = 0.25
 SYNCED_BYTES = 8 << 20  # of columns, which are waited for until they're on the disk
 CREW_BYTES = 24 << 20  # of lines, from which on starting other processes pays
+RETRY_SECS = 30.0  # a file server may be back by then
 
 
 class IndexState:
@@ -37,7 +38,7 @@ class IndexState:
         self._saver: threading.Thread | None = None
         self._saved_bytes = 0
         self._is_loaded = False
-        self._refused: dict[str, int] = {}  # segments that can't be read, by their size at the try
+        self._refused: dict[str, tuple[int, float]] = {}  # segments that can't be read: their size at the try, and when
         self.snapshot = Snapshot()
         self.unreadable = info.unreadable
         self.progress = 0.0
@@ -50,7 +51,7 @@ class IndexState:
     def read_on(self, end: float | None) -> bool:
         """Take in what the segments hold beyond what was read, until ``end`` on the monotonic clock."""
         is_new = not self._is_loaded and self._load()
-        unreadable = dict.fromkeys((*self._info.unreadable, *self._refused))
+        unreadable = self._recall_unreadable()
         sizes = self._find_segments(unreadable)
         if not self._crew and self._is_replaced(sizes, unreadable):
             self.snapshot, self._files, self._saved_bytes = Snapshot(), [], 0
@@ -65,6 +66,11 @@ class IndexState:
         if self.progress == 1.0 and self._folder is not None and self._is_worth_saving(read):
             self._save(self._folder, read)
         return is_new
+
+    def _recall_unreadable(self) -> dict[str, None]:
+        """What couldn't be read so far, less what was read since."""
+        read = {path for path, at in self.snapshot.positions.items() if at.seen_bytes}
+        return dict.fromkeys((*(path for path in self._info.unreadable if path not in read), *self._refused))
 
     def close(self) -> None:
         """End what may still be reading in the background, and wait for what's being saved."""
@@ -115,12 +121,13 @@ class IndexState:
     def _read(self, sizes: dict[str, int], unreadable: dict[str, None], end: float | None) -> Iterable[Harvest]:
         todo = self._find_todo(sizes)
         if self._crew is None and len(todo) > 1 and can_start():
-            size = sum(sizes[path] - at.offset for positions in todo.values() for path, at in positions.items())
+            new = [(path, at) for positions in todo.values() for path, at in positions.items()]
+            size = sum(sizes[path] - at.offset for path, at in new if path not in self._refused)
             if size >= CREW_BYTES:
                 self._crew = self._start_crew(todo)
         if self._crew is not None:
             for result in self._crew.results(end):
-                self._refuse(result.unreadable, sizes, unreadable)
+                self._judge(result.positions, result.unreadable, sizes, unreadable)
                 self._files.append(result.file)
                 self.snapshot.positions.update(result.positions)
                 rows = ((key, row, result.file.read(row)) for key, row in result.pieces)
@@ -142,7 +149,9 @@ class IndexState:
         todo: dict[int, dict[str, SegmentPosition]] = {}
         for path, size in sizes.items():
             position = self.snapshot.positions.get(path, SegmentPosition())
-            if size > position.seen_bytes and self._refused.get(path) != size:
+            refused_size, refused_at = self._refused.get(path, (-1, 0.0))
+            is_refused = refused_size == size and time.monotonic() < refused_at + RETRY_SECS
+            if size > position.seen_bytes and not is_refused:
                 todo.setdefault(self.snapshot.writers[os.path.dirname(path)], {})[path] = position
         return dict(sorted(todo.items()))
 
@@ -172,13 +181,21 @@ class IndexState:
                     if not intake.read_segment(file, position, is_over):
                         break
             except OSError:
-                self._refuse([path], sizes, unreadable)
+                self._judge([path], [path], sizes, unreadable)
+            else:
+                self._judge([path], [], sizes, unreadable)
         return intake.finish()
 
-    def _refuse(self, paths: list[str], sizes: dict[str, int], unreadable: dict[str, None]) -> None:
-        """Leave segments alone that can't be read, until they grow."""
-        self._refused.update((path, sizes[path]) for path in paths)
-        unreadable.update(dict.fromkeys(paths))
+    def _judge(
+        self, tried: Iterable[str], refused: Iterable[str], sizes: dict[str, int], unreadable: dict[str, None]
+    ) -> None:
+        """Leave segments alone that can't be read, until they grow or some time has passed."""
+        for path in tried:
+            self._refused.pop(path, None)
+            unreadable.pop(path, None)
+        for path in refused:  # without a size: deleted while it was to be read
+            self._refused[path] = sizes.get(path, -1), time.monotonic()
+            unreadable[path] = None
 
     def _add(self, new: Iterable[tuple[SeriesKey, Held]]) -> None:
         pieces = list(new)

@@ -174,6 +174,18 @@ def test_of_very_many_series_the_range_is_told(tmp_path: Path) -> None:
     assert 64 == sum("gpu=" in text for text in render(tmp_path / "store", "system/gpu/utilization"))
 
 
+@pytest.mark.parametrize("diverged", [0, 32, 63])
+def test_the_range_of_very_many_series_leaves_out_what_is_not_a_number(tmp_path: Path, diverged: int) -> None:
+    """NaN is neither lower nor higher than anything, whichever rank has it."""
+    put(
+        tmp_path / "store",
+        head(),
+        *(declare(n, "loss", rank=str(n)) for n in range(64)),
+        points(T0, 0, {n: "NaN" if n == diverged else 5.0 for n in range(64)}),
+    )
+    assert "    64 series  last 5 to 5  min 5  max 5  64 points" in render(tmp_path / "store")
+
+
 def test_a_run_without_points_says_so(tmp_path: Path) -> None:
     """An empty page would look like a fault."""
     put(tmp_path / "store", head())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_run_is_read_again_by_itself(store: Path) -> None:
         file.write(end(T0 + 5))
     assert ("closed", T0 + 5) == (reread_run(info, host).status, reread_run(info, host).last)
     path.unlink()
-    assert info == reread_run(info, host)
+    assert replace(info, status="unknown") == reread_run(info, host)
 
 
 def test_a_pipe_among_the_segments_keeps_nobody_waiting(tmp_path: Path) -> None:

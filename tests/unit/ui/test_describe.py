@@ -73,7 +73,7 @@ def test_a_metric_has_its_group_and_unit(name: str, group: str, unit: str) -> No
 def test_a_description_is_json() -> None:
     """Values that JSON has no numbers for become null."""
     nan, inf = float("nan"), float("inf")
-    series = SeriesInfo("loss", (("a", "b"),), 3, -inf, inf, 0, 2, nan, nan, nan, 0)
+    series = SeriesInfo("loss", (("a", "b"),), 3, -inf, inf, 0, 2, 0, 5, nan, nan, nan, 0)
     described = json.loads(json.dumps(describe_series(7, series), allow_nan=False))
     assert (7, "loss", {"a": "b"}) == (described["n"], described["name"], described["labels"])
     assert (None, None, None) == (described["first"], described["last"], described["value"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,10 @@ from hypothesis import strategies as st
 
 np = pytest.importorskip("numpy", reason="NumPy isn't installed")
 
+from metrana.store import lines as lines_module  # noqa: E402
 from metrana.store.catalog import RunInfo, find_run, find_runs  # noqa: E402 - after the skip
-from metrana.store.index import RunIndex  # noqa: E402
+from metrana.store.index import RunIndex, intake, state  # noqa: E402
+from metrana.store.index import run as run_module  # noqa: E402
 from metrana.store.index.groups import MOST_GROUPS  # noqa: E402
 from metrana.store.index.intake import CHUNK_BYTES  # noqa: E402
 from metrana.store.reader import read_run  # noqa: E402
@@ -42,6 +47,7 @@ def as_dict(index: RunIndex) -> dict[Any, Any]:
             list(map(repr, columns.values)),
         )
         assert info.count == len(columns)
+        assert (info.lowest_step, info.highest_step) == (columns.steps.min(), columns.steps.max())
     return {
         "series": series,
         "attributes": index.attributes,
@@ -153,6 +159,66 @@ def test_a_live_run_grows(store: Path) -> None:
     )
 
 
+def test_series_that_part_ways_keep_their_own_times(store: Path) -> None:
+    """Logged in one call for a while, then each by itself, some with a clock that was set back, while it's followed."""
+    for seed in range(150):
+        chance = random.Random(seed)
+        numbers = range(1, chance.randint(3, 13))
+        together = [points(T0 + t, t, dict.fromkeys(numbers, float(t))) for t in range(chance.randint(8, 40))]
+        path = put(store, head(), *(declare(n, f"m{n}") for n in numbers), *together[:-3])
+        index = RunIndex.open(find(store), may_write=False)
+        now = T0 + len(together)
+        apart: list[bytes] = []
+        for n in numbers:
+            start = now - 1.5 if chance.random() < 0.7 else now + 1.0
+            times = [start + n * 0.01 + each * 0.001 for each in range(chance.randint(1, 15))]
+            apart += [points(time, 0, {n: time}) for time in times]
+        for lines in (together[-3:], apart):
+            with open(path, "ab") as file:
+                file.write(b"".join(lines))
+            index.refresh()
+        assert as_read(index.info) == as_dict(index), seed
+
+
+def test_a_description_is_that_of_the_points(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points that turn up while somebody else describes the series are in the next description."""
+    path = put(store, head(), declare(1, "x"), points(T0, 0, {1: 1.0}))
+    index = RunIndex.open(find(store))
+    describe = run_module._describe
+
+    def describe_meanwhile(*args: Any) -> Any:
+        monkeypatch.undo()
+        with open(path, "ab") as file:
+            file.write(points(T0 + 1, 1, {1: 2.0}))
+        assert index.refresh()
+        return describe(*args)
+
+    monkeypatch.setattr(run_module, "_describe", describe_meanwhile)
+    assert 1 == index.series[0].count
+    assert 2 == index.series[0].count
+
+
+def test_lines_that_lack_different_values_keep_each_its_own_time(store: Path) -> None:
+    """As many points in each series, but not of the same lines."""
+    lines = [
+        points(T0, 0, {1: None, 2: 1.5}),
+        points(T0 + 1, 1, {1: 2.5, 2: None}),
+        points(T0 + 2, 2, {1: 3.5, 2: 3.5}),
+    ]
+    put(store, head(), declare(1, "a"), declare(2, "b"), *lines)
+    assert as_read(find(store)) == as_dict(RunIndex.open(find(store)))
+
+
+def test_attributes_of_any_depth_are_told_or_skipped(store: Path) -> None:
+    """What can be read can be shown: a reader may go deeper than what writes JSON."""
+    deep = [b'{"a":{"x":' + b"[" * levels + b"]" * levels + b'},"t":1.0}\n' for levels in (8, 60, 100, 1000, 100_000)]
+    put(store, head(), *deep)
+    index = RunIndex.open(find(store))
+    assert as_read(find(store)) == as_dict(index)
+    assert 3 == index.skipped_lines
+    assert 60 == json.dumps(index.attributes).count("[")
+
+
 def test_half_a_line_is_taken_once_it_is_whole(store: Path) -> None:
     """A write that's seen in the middle is no damage."""
     path = put(store, head(), declare(1, "loss"))
@@ -174,6 +240,26 @@ def test_a_line_longer_than_what_is_read_at_once_is_taken(store: Path) -> None:
     put(store, head(), declare(1, "a"), line(t=T0, s=0, i=[1] * count, v=[1.0] * count), points(T0 + 1, 1, {1: 2.0}))
     index = RunIndex.open(find(store), may_write=False)
     assert (count + 1, 2.0) == (index.series[0].count, index.series[0].last_value)
+
+
+def test_a_line_too_long_for_a_line_is_skipped(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It isn't held in memory, and what follows it is taken; without an end it's the torn end of the segment."""
+    monkeypatch.setattr(intake, "CHUNK_BYTES", 1000)
+    for module in (intake, lines_module):
+        monkeypatch.setattr(module, "LONGEST_LINE_BYTES", 3000)
+    for length in (2900, 2999, 3000, 3001, 4000, 9001):
+        long = b"x" * (length - 1) + b"\n"
+        path = put(
+            store, head(), declare(1, "a"), points(T0, 0, {1: 1.0}), long, points(T0 + 1, 1, {1: 2.0}), long[:-1]
+        )
+        index = RunIndex.open(find(store), may_write=False)
+        assert as_read(index.info) == as_dict(index)
+        assert (2, 2) == (index.series[0].count, index.skipped_lines)
+        with open(path, "ab") as file:
+            file.write(b"\n" + points(T0 + 2, 2, {1: 3.0}))
+        assert index.refresh()
+        assert as_read(index.info) == as_dict(index)
+        assert (3, 2) == (index.series[0].count, index.skipped_lines)
 
 
 def test_a_stretch_of_a_series_is_read(store: Path) -> None:
@@ -212,6 +298,30 @@ def test_a_segment_that_cannot_be_read_is_told(store: Path) -> None:
     assert ((str(path),), 1) == (index.unreadable, index.series[0].count)
     assert not index.refresh()
     assert ((str(path),), 1.0) == (index.unreadable, index.progress)
+
+
+def test_a_segment_that_can_be_read_again_is_read(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file server was away: the path isn't named any more, and its points are there."""
+    put(store, head(), declare(1, "x"), points(T0, 0, {1: 1.0}))
+    path = put(store, declare(1, "x"), points(T0 + 1, 1, {1: 2.0}), number=2)
+    index = RunIndex(find(store))
+
+    def open_but_one(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == str(path):
+            raise OSError(errno.EIO, "not now")
+        return open(name, *args, **kwargs)
+
+    monkeypatch.setattr(state, "open", open_but_one, raising=False)
+    index.refresh()
+    assert ((str(path),), 1, 1.0) == (index.unreadable, index.series[0].count, index.progress)
+    monkeypatch.undo()
+    assert not index.refresh()  # not at once
+    monkeypatch.setattr(state, "RETRY_SECS", 0.0)
+    assert index.refresh()
+    assert ((), 2, 1.0) == (index.unreadable, index.series[0].count, index.progress)
+    monkeypatch.undo()
+    assert not index.refresh()
+    assert () == index.unreadable
 
 
 def test_a_small_run_gets_no_index_on_disk(store: Path) -> None:
