@@ -219,7 +219,10 @@ def test_nothing_is_wider_than_the_screen(browser: Browser, cards: Server, size:
 
 
 def test_a_live_run_grows(browser: Browser, tmp_path: Path) -> None:
-    """A run that a training process is writing is marked, its new points turn up, and only what's new is fetched."""
+    """A run that a training process is writing is marked, its new points turn up, and only what's new is fetched.
+
+    At the end all is fetched once more: a point may be late beyond any margin.
+    """
     script = Script(
         tmp_path,
         """
@@ -230,6 +233,7 @@ def test_a_live_run_grows(browser: Browser, tmp_path: Path) -> None:
             for step in range(100_000):
                 metrana.log("loss", 1.0 / (step + 1))
                 if pathlib.Path("stop").exists():
+                    metrana.log("loss", 77.0, timestamp=time.time() - 1800)
                     break
                 time.sleep(0.02)
         """,
@@ -246,6 +250,8 @@ def test_a_live_run_grows(browser: Browser, tmp_path: Path) -> None:
             browser.wait_js("metrana.runs[0].progress === 1", "all of the run")
             newer = "metrana.charts.get('loss').lines[0].x.at(-1) > arguments[0]"
             browser.wait_js(newer, "newer points", browser.lines("loss")[0]["x"][-1])
+            # All is fetched again from time to time: not just now.
+            browser.js("for (const one of metrana.charts.get('loss').loaded.values()) one.wholeAt = performance.now()")
             browser.take_logs()
             before = browser.lines("loss")[0]["x"]
             browser.wait_js(newer, "newer points", before[-1] + 3)
@@ -262,6 +268,8 @@ def test_a_live_run_grows(browser: Browser, tmp_path: Path) -> None:
             assert starts and all(start > before[-1] - 200 for start in starts)
             (tmp_path / "stop").touch()
             browser.wait_js("document.querySelector('#head .state').textContent === 'closed'", "the end")
+            late = "Math.max(...metrana.charts.get('loss').lines[0].high) === 77"
+            browser.wait_js(late, "a point that came half an hour late")
             assert [] == browser.take_logs()[0]
     finally:
         (tmp_path / "stop").touch()

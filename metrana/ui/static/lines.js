@@ -7,7 +7,7 @@ const COLORS = 8;
 export function passing(series, filters) {
   return series.filter((one) => {
     for (const [key, values] of filters) {
-      if (values.size && key in one.labels && !values.has(one.labels[key])) return false;
+      if (values.size && Object.hasOwn(one.labels, key) && !values.has(one.labels[key])) return false;
     }
     return true;
   });

@@ -6,6 +6,7 @@ import { join } from "./lines.js";
 import { gapOf, settledEnd } from "./run.js";
 
 const MOST_BUCKETS = 1400;
+const WHOLE_MS = 60_000; // so often all of a growing chart is fetched: points may come later than any margin
 
 // What a chart lacks of one run's points; null where it has all there is.
 export function plan(chart, run, series, isBand) {
@@ -18,16 +19,19 @@ export function plan(chart, run, series, isBand) {
   const name = `${run.era} ${axis.by} ${grid.width} ${isBand} ${numbers}`;
   const old = chart.loaded.get(run.key);
   const isSame = old?.name === name && old.first <= grid.first;
-  if (isSame && old.last >= grid.last && !series.some((one) => one.round > old.round)) return null;
+  const hasEnded = Boolean(old?.isLive) && !run.info.live; // and once more when nothing is to come
+  if (isSame && old.last >= grid.last && !hasEnded && !series.some((one) => one.round > old.round)) return null;
+  const isWhole = !isSame || hasEnded || performance.now() - old.wholeAt > WHOLE_MS;
   const settled = settledEnd(series, axis.by);
   const next = {
     name, width: grid.width, first: grid.first, last: grid.last, round: run.round,
+    isLive: run.info.live, wholeAt: isWhole ? performance.now() : old.wholeAt,
     // Up to here the buckets are full: the next fetch begins there.
     upto: Math.max(grid.first, Math.min(grid.last, Math.floor(settled / grid.width))),
   };
-  const from = isSame ? Math.max(grid.first, Math.min(old.upto, grid.last - 1)) : grid.first;
+  const from = isWhole ? grid.first : Math.max(grid.first, Math.min(old.upto, grid.last - 1));
   return {
-    chart, run, series, next, old: isSame ? old : null, isBand, by: axis.by, from, count: grid.last - from,
+    chart, run, series, next, old: isWhole ? null : old, isBand, by: axis.by, from, count: grid.last - from,
     gap: gapOf(chart.metric, series, grid.width),
   };
 }

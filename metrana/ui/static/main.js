@@ -53,10 +53,12 @@ async function keepPolling() {
 async function refresh() {
   const { runs } = page;
   if (!runs.length) return;
-  const changes = await Promise.all(runs.map((run) => run.refresh()));
+  const changes = await Promise.allSettled(runs.map((run) => run.refresh()));
   if (runs !== page.runs) return;
   showRun();
-  if (changes.some(Boolean)) await page.update();
+  if (changes.some((change) => change.value)) await page.update();
+  const failed = changes.find((change) => change.status === "rejected");
+  if (failed) throw failed.reason; // one of two runs may be gone, and the other goes on
 }
 
 async function openFromAddress() {

@@ -111,7 +111,7 @@ export class Page {
     this.#setDomains();
     const names = new Set(this.runs.flatMap((run) => [...run.metrics.keys()]));
     const metrics = [...names].sort(inOrder).map((name) => this.runs.find((run) => run.metrics.has(name)).metrics.get(name));
-    const others = [...new Set(metrics.map((metric) => metric.group))].filter((group) => !(group in TITLES)).sort();
+    const others = [...new Set(metrics.map((metric) => metric.group))].filter((group) => !Object.hasOwn(TITLES, group)).sort();
     const order = ["yours", ...SYSTEM, ...others];
     for (const group of order) {
       const own = metrics.filter((metric) => metric.group === group);
@@ -124,7 +124,7 @@ export class Page {
   #updateSection(group, metrics, said, order) {
     let section = this.sections.get(group);
     if (!section) {
-      const title = group in TITLES ? document.createTextNode(TITLES[group]) : makeName(group);
+      const title = Object.hasOwn(TITLES, group) ? document.createTextNode(TITLES[group]) : makeName(group);
       section = { notes: make("div", { className: "notes" }), grid: make("div", { className: "grid" }) };
       section.element = make("section", { className: "group" }, make("h2", {}, title), section.notes, section.grid);
       section.element.dataset.group = group;
@@ -292,5 +292,5 @@ function isInView(element) {
 }
 
 function titleOf(series, keys) {
-  return keys.filter((key) => key in series.labels).map((key) => `${key} ${series.labels[key]}`);
+  return keys.filter((key) => Object.hasOwn(series.labels, key)).map((key) => `${key} ${series.labels[key]}`);
 }

@@ -19,9 +19,9 @@ export class Run {
     this.era = ""; // another one: the server numbers the series anew
   }
 
-  // Fetches what's new; true where any series is.
+  // Fetches what's new; true where any series is, or the run has ended.
   async refresh() {
-    const wasWhole = this.progress === 1;
+    const [wasWhole, wasLive] = [this.progress === 1, this.info?.live];
     const record = await fetchRun(this.key, this.token);
     const [era] = record.token.split("-");
     const isReplaced = this.era !== "" && this.era !== era;
@@ -34,7 +34,7 @@ export class Run {
     for (const name of ["info", "progress", "problems", "attributes", "groups"]) this[name] = record[name];
     this.round += 1;
     for (const fresh of record.series) this.#take(fresh, record.metrics[fresh.name]);
-    return record.series.length > 0 || !wasWhole || isReplaced;
+    return record.series.length > 0 || !wasWhole || isReplaced || wasLive !== this.info.live;
   }
 
   #take(fresh, described) {
