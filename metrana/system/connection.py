@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from multiprocessing import context
@@ -11,7 +10,7 @@ from metrana.descriptors import OwnDescriptor
 from metrana.imports import StdlibFirst
 from metrana.system.channel import Entry, NullContext, OrderSender
 from metrana.system.packages import find_folders
-from metrana.system.spawn import NAME, ChildProcess, StandardDescriptors, open_pidfd
+from metrana.system.spawn import NAME, ChildProcess, StandardDescriptors
 from metrana.system.vitals import LOOP, Vitals
 from metrana.threads import original
 
@@ -66,17 +65,13 @@ class Connection:
         return self._reading_end is not None and self._reading_end.is_ours()
 
     def wait_for_end(self, secs: float) -> None:
-        """Return when the child has died or hung up, or after that time; at once where nobody could tell."""
-        pidfd = open_pidfd(self.child.pid) if self.child is not None else None
-        if pidfd is None or self.orders is None:
-            return
-        try:
+        """Return when the child has died or hung up, or after that time."""
+        if self.orders is not None:
+            # The child's end of this goes with it: no descriptor of its own is needed, which a script could close, or
+            # a copy of this process keep.
             poller = original("select", "poll")()
-            poller.register(pidfd, select.POLLIN)
             poller.register(self.orders.fileno(), select.POLLIN)
             poller.poll(secs * 1000)
-        finally:
-            os.close(pidfd)
 
     def close(self) -> None:
         """Give back every descriptor; in a forked copy of the training process, those of the original."""

@@ -59,14 +59,16 @@ class Drain:
             self._eager_until = time.monotonic() + EAGER_SECS
         try:
             while True:
-                if queue_poller.poll(LOOK_PERIOD_SECS * 1000):
-                    while True:
-                        if not connection.is_intact:
-                            return GONE
-                        if self._take(connection.queue) == ENDED:
-                            return ENDED
-                        if not queue_poller.poll(0):
-                            break
+                is_readable = queue_poller.poll(LOOK_PERIOD_SECS * 1000)
+                while True:
+                    # Asked without a message too: what has the number now may never be readable.
+                    if not connection.is_intact:
+                        return GONE
+                    if not is_readable:
+                        break
+                    if self._take(connection.queue) == ENDED:
+                        return ENDED
+                    is_readable = queue_poller.poll(0)
                 now = time.monotonic()
                 if now >= next_look:
                     next_look = now + LOOK_PERIOD_SECS - 1.0  # or the timer's grain would make it every other turn

@@ -33,8 +33,9 @@ class Lane(Generic[T]):
     def submit(self, call: Callable[[], T]) -> None:
         """Begin a call, which must not raise, when none is going on. Raises RuntimeError where no thread starts."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="devices", daemon=True)
+            thread.start()
+            self._thread = thread  # only now: where none can be had, the next call tries again
         self._ended.clear()
         self._is_awaited = True
         self._since = time.monotonic()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 LOST_LIMIT = 5
 DELAYS_SECS = (0.0, 0.5, 1.0, 2.0)
 """Before each replacement. The first at once: a single crash shouldn't show in the charts."""
@@ -34,7 +38,7 @@ class Restarts:
         self.count = 0
         self.left_out: dict[str, str] = {}
         self._lost = 0
-        self._blamed: dict[str, int] = {}
+        self._blamed: dict[str, list[str]] = {}
 
     def judge(self, source: str, how: str, lived_secs: float) -> Verdict:
         """A child ended ``how`` (a signal's name, an exit code, hung), while it was reading ``source`` or nothing."""
@@ -47,10 +51,11 @@ class Restarts:
         self.count += 1
         newly = ""
         if source and how != KILLED:
-            self._blamed[source] = self._blamed.get(source, 0) + 1
-            if self._blamed[source] == BLAMED_TWICE:
+            ends = self._blamed.setdefault(source, [])
+            ends.append(how)
+            if len(ends) == BLAMED_TWICE:
                 newly = source
-                self.left_out[source] = describe_omission(source, how)
+                self.left_out[source] = describe_omission(source, ends)
         return Verdict(DELAYS_SECS[min(self._lost, len(DELAYS_SECS)) - 1], "", newly)
 
 
@@ -59,8 +64,8 @@ def describe_loss(source: str, how: str) -> str:
     return f"{how} while reading {source}" if source and how != KILLED else how
 
 
-def describe_omission(source: str, how: str) -> str:
+def describe_omission(source: str, ends: Iterable[str]) -> str:
     """Why a source isn't read any more, in a few words."""
-    if source == "gpu":
-        return f"driver {'hung' if how == HUNG else 'crashed'} twice, GPU sampling off"
-    return f"{'hung' if how == HUNG else 'ended the sampling process'} twice, {source} sampling off"
+    crashed, what = ("crashed", "GPU") if source == "gpu" else ("ended the sampling process", source)
+    done = " or ".join(sorted({"hung" if how == HUNG else crashed for how in ends}))
+    return f"{'driver ' if source == 'gpu' else ''}{done} twice, {what} sampling off"

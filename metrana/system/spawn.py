@@ -17,6 +17,7 @@ import signal
 import sys
 from multiprocessing import context, popen_fork, process, reduction
 
+from metrana.descriptors import OwnDescriptor
 from metrana.imports import StdlibFirst
 from metrana.system.packages import own_folder
 from metrana.threads import original, sleep
@@ -81,6 +82,7 @@ class ChildProcess:
     def send_signal(self, number: int) -> None:
         """Signal the child, never a stranger that got its pid later."""
         pidfd = open_pidfd(self.pid)
+        own = None if pidfd is None else OwnDescriptor(pidfd)
         try:
             # Asked after opening: what is still an unreaped child now is what the pidfd names.
             if self._reap():
@@ -92,8 +94,8 @@ class ChildProcess:
         except OSError:
             pass  # gone, or the script has given up the right to signal it: the child leaves by itself
         finally:
-            if pidfd is not None:
-                os.close(pidfd)
+            if own is not None:
+                own.close()
 
     def wait(self, timeout_secs: float) -> bool:
         """True when the child is gone (and reaped) within the time."""
@@ -101,12 +103,13 @@ class ChildProcess:
             return True
         pidfd = open_pidfd(self.pid)
         if pidfd is not None:
+            own = OwnDescriptor(pidfd)
             try:
                 poller = original("select", "poll")()
                 poller.register(pidfd, select.POLLIN)
                 poller.poll(max(0, round(timeout_secs * 1000)))
             finally:
-                os.close(pidfd)
+                own.close()
             return self._reap()
         for _ in range(max(1, round(timeout_secs / 0.005))):
             if self._reap():

@@ -40,6 +40,7 @@ class Status:
         self._claims = claims
         self._emit_attributes = emit_attributes
         self._told: dict[str, str] = {}
+        self._has_reported: dict[str, bool] = {}  # devices, at their last answer: a hanging driver gives none
 
     def tell(self, collectors: Sequence[Collector], devices: DeviceReader) -> None:
         """Emit what has changed. ``collectors`` are those of the loop."""
@@ -76,8 +77,9 @@ class Status:
             return None
         if scope is not Scope.DEVICE:
             return dropped or OK
-        is_reporting = isinstance(collector, DeviceCollector) and collector.is_reporting()
-        if not is_reporting and not self._claims.holds_node:
+        if isinstance(collector, DeviceCollector):
+            self._has_reported[name] = collector.is_reporting()
+        if not self._has_reported.get(name, False) and not self._claims.holds_node:
             return None
         if dropped is not None:
             return dropped

@@ -42,12 +42,9 @@ _ORDERLY_SHARE, _EXIT_SHARE, _TERMINATE_SHARE, _KILL_SHARE = 0.7, 0.1, 0.05, 0.1
 DEATH_SECS = 0.5  # in which a child that was killed, or has closed its queue, is gone
 
 REPLACED_ATTRIBUTE = "system/capture_replaced"
-
 _NEVER_STARTED = "the run ended before the sampling process had started"
 _NEVER_ENDED = "the sampling process didn't end when it was asked to: it may hang in a driver"
-
 STOPPED, DRAINED = "stopped", "drained"
-
 _alive: weakref.WeakSet[Supervisor] = weakref.WeakSet()
 
 
@@ -168,6 +165,7 @@ class Supervisor:
         self._signal(signal.SIGKILL)
         self._wait(STOP_SECS)
         self._worker.join(DEATH_SECS)
+        self._clear_locks()
         if self._connection is not None:
             self._connection.close()
         _alive.discard(self)
@@ -220,8 +218,27 @@ class Supervisor:
     def _replace(self, connection: Connection, ending: str) -> bool:
         """Launch another child in the place of one that ended or hangs; False where that's given up."""
         source, how = self._find_out(connection, ending)
+        lived_secs = time.monotonic() - connection.opened_at
         connection.close()
-        verdict = self._restarts.judge(source, how, time.monotonic() - connection.opened_at)
+        while True:
+            if not self._bear(source, how, lived_secs):
+                return False
+            try:
+                self._launch()
+                break
+            except Exception as error:  # memory, descriptors, processes may be short just now: as good as lost at once
+                source, how, lived_secs = "", f"no new one could be started ({describe_error(error)})", 0.0
+                self._signal(signal.SIGKILL)
+                self._wait(DEATH_SECS)
+                if self._connection is not None:
+                    self._connection.close()
+        if self._is_stopping:
+            self._ask_to_stop()
+        return True
+
+    def _bear(self, source: str, how: str, lived_secs: float) -> bool:
+        """Tell of a loss, and wait until it's time for another child; False where there's none to be."""
+        verdict = self._restarts.judge(source, how, lived_secs)
         if verdict.given_up:
             self._on_lost(verdict.given_up)
             report.warn(f"no more charts of the hardware: {verdict.given_up}")
@@ -231,18 +248,7 @@ class Supervisor:
         report.note(f"the sampling process was lost: {loss}; it's replaced")
         if verdict.newly_left_out:
             report.warn(f"{self._restarts.left_out[verdict.newly_left_out]}; the other charts go on")
-        if self._stop_bell.wait(verdict.delay_secs) or self._is_stopping:
-            return False
-        try:
-            self._launch()
-        except Exception as error:  # whatever keeps a child from starting must not reach the training
-            self._signal(signal.SIGKILL)
-            self._wait(DEATH_SECS)
-            self._on_lost(f"the sampling process can't be started again: {describe_error(error)}")
-            return False
-        if self._is_stopping:
-            self._ask_to_stop()
-        return True
+        return not (self._stop_bell.wait(verdict.delay_secs) or self._is_stopping)
 
     def _find_out(self, connection: Connection, ending: str) -> tuple[str, str]:
         """What a child was reading when it ended, "" for nothing, and how it ended; then it's gone or abandoned."""

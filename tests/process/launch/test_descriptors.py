@@ -167,6 +167,16 @@ def check_own():
             assert b"own" == end.recv(1000)
     note("intact", 1)
 """
+# Unlike a pair's ends, these never have anything to be read, and nobody hangs up on them.
+SILENT_SOCKETS = """
+import socket
+own = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(30)]
+held = [os.fstat(each.fileno()) for each in own]
+def check_own():
+    for each, status in zip(own, held):
+        assert os.path.samestat(os.fstat(each.fileno()), status), f"{each.fileno()} closed"
+    note("intact", 1)
+"""
 LATER = {
     "and goes on": "for _ in range(30): log(); time.sleep(0.05)\ncheck_own(); metrana.flush(); check_own()",
     "and closes the run": "check_own(); run.close(); check_own()",
@@ -184,5 +194,22 @@ LATER = {
 def test_a_script_that_closes_all_it_finds_open(tmp_path: Path, own: str, later: str) -> None:
     """Its own files and sockets get our numbers: none is written, read or closed, and every point is there."""
     training = Training(tmp_path, f"run = train()\nos.closerange(3, 65536)\n{own}{later}\n")
+    training.check_run(stderr=None)
+    assert training.notes("intact")
+
+
+@pytest.mark.parametrize("own", [SOCKETS, SILENT_SOCKETS], ids=["pairs", "silent"])
+def test_capture_goes_on_when_all_is_closed_in_the_middle(tmp_path: Path, own: str) -> None:
+    """Also while the drain rests: nothing of the script's is closed, and another child takes the place."""
+    code = (
+        "run = train()\nend = time.monotonic() + 6\n"
+        "while time.monotonic() < end: log(); time.sleep(0.05)\n"
+        f"os.closerange(3, 65536)\n{own}"
+        "while not is_stored('system/capture_replaced'): log(); time.sleep(0.05)\n"
+        "while not children(): time.sleep(0.05)\n"
+        "for child in children(): note('children', child)\n"
+        "check_own(); run.close(); check_own()\n"
+    )
+    training = Training(tmp_path, code)
     training.check_run(stderr=None)
     assert training.notes("intact")

@@ -128,6 +128,48 @@ def test_an_interrupted_init_can_be_done_again(tmp_path: Path) -> None:
         assert len(training.notes("logged")) == len(values_of(run, "loss"))
 
 
+def test_an_interrupted_init_leaves_no_lock_files(tmp_path: Path) -> None:
+    """Not even where its child had taken its claims already."""
+    code = """
+        import glob
+        from metrana.threads import Worker
+        def start_late(worker, start=Worker.start):
+            start(worker)
+            while worker._name == "metrana-drain" and not locks(): time.sleep(0.01)
+            if worker._name == "metrana-drain": raise KeyboardInterrupt
+        def locks():
+            return [path for run in glob.glob(f"{FOLDER}/store/*/*/*/*") for path in glob.glob(
+                f"/dev/shm/metrana-*/{run.rpartition('@')[2]}/present")]
+        Worker.start = start_late
+        try: metrana.init(run_name="r", system_metrics_interval_secs=1)
+        except KeyboardInterrupt: note("left", locks())
+    """
+    training = Training(tmp_path, code)
+    training.run()
+    assert ["[]"] == training.notes("left")
+
+
+def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(tmp_path: Path) -> None:
+    """What killed it may be what keeps the next one from starting: no descriptors, no memory for a moment."""
+    code = """
+        import resource, signal
+        run = train()
+        (first,) = children()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        os.kill(first, signal.SIGKILL)
+        time.sleep(0.3)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        while children() in ([], [first]): log(); time.sleep(0.05)
+        for child in children(): note("children", child)
+        while not is_stored("no new one could be started"): log()
+        run.close()
+    """
+    training = Training(tmp_path, code)
+    training.check_run()
+    assert 2 == len(training.notes("children"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_group_that_ends_the_training(tmp_path: Path, number: signal.Signals) -> None:
     """The training ends by it as it would alone; the child prints nothing and follows."""

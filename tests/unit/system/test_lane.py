@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from metrana.system.lane import Lane
 
 DEADLINE_SECS = 30.0
@@ -41,3 +43,20 @@ def test_all_calls_run_in_one_thread() -> None:
         threads.add(lane.take())
     assert 1 == len(threads)
     assert threading.get_ident() not in threads
+
+
+def test_a_thread_that_cannot_be_had_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of processes may be reached for a moment."""
+    lane: Lane[int] = Lane(lambda: None)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            lane.submit(lambda: 1)
+    assert lane.busy_secs is None
+    lane.submit(lambda: 2)
+    lane.wait(DEADLINE_SECS)
+    assert 2 == lane.take()

@@ -50,6 +50,14 @@ def test_what_was_read_in_two_losses_is_left_out(source: str, how: str, reason: 
     assert {source: reason} == restarts.left_out
 
 
+def test_a_driver_that_did_both_is_told_of_both() -> None:
+    """A hang and a crash aren't two crashes."""
+    restarts = Restarts()
+    for how in (HUNG, "SIGSEGV"):
+        restarts.judge("gpu", how, 1.0)
+    assert {"gpu": "driver crashed or hung twice, GPU sampling off"} == restarts.left_out
+
+
 def test_a_kill_blames_nobody() -> None:
     """It's the kernel out of memory, or an operator."""
     restarts = Restarts()

@@ -351,6 +351,27 @@ def test_a_late_answer_keeps_its_own_ticks_time() -> None:
     assert [(0, 1), (1, 1), (2, 2)] == [(batch.step, len(batch.values)) for batch in (first, second, third)]
 
 
+class Exiting(Slow):
+    """A library that ends the process that imports it."""
+
+    name = "exiting"
+
+    def __init__(self, host: Host, health: Health) -> None:
+        raise SystemExit(1)
+
+
+def test_a_library_that_exits_while_it_is_loaded_is_left_out() -> None:
+    """It's loaded once, and why it's missing is told."""
+    recorder = Recorder(Node, Exiting)
+
+    def is_told() -> bool:
+        recorder.sampler.tick()
+        return recorder.attributes.get("system/capture/exiting") == "can't be started: raised SystemExit"
+
+    wait_until(is_told, "the reason")
+    assert [] == recorder.warnings
+
+
 def test_a_failure_of_the_rest_costs_no_card() -> None:
     """The driver's values are kept where the collector of the loop fails."""
     Slow.gate.set()

@@ -48,12 +48,12 @@ class Cards:
 class Node:
     """A status of a process that reports the node, tick by tick."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: Any = None) -> None:
         self.cards = Cards()
         self.told: dict[str, object] = {}
         health = Health(lambda message: None)
         rows = (("gpu", "x:Cards", Scope.DEVICE),)
-        self.status = Status(rows, health, Sole(), (), self.told.update)
+        self.status = Status(rows, health, claims or Sole(), (), self.told.update)
 
     def tick(self, reason: str | None = None, is_busy: bool = False, is_hung: bool = False) -> object:
         """What stands there after a tick in which the cards say this."""
@@ -94,3 +94,13 @@ def test_what_others_report_is_theirs_to_tell() -> None:
     node = Node()
     assert "ok" == node.tick()
     assert "ok" == node.tick(NOT_CHOSEN)
+
+
+def test_a_rank_tells_that_the_driver_of_its_card_hangs() -> None:
+    """Nobody else reports that card, whoever reports the node."""
+    node = Node(SimpleNamespace(may_report_devices=True, holds_node=False))
+    assert node.tick(is_busy=True, is_hung=True) is None, "nobody knows yet whose the card is"
+    assert "ok" == node.tick()
+    assert "ok" == node.tick(is_busy=True)
+    assert HUNG == node.tick(is_busy=True, is_hung=True)
+    assert "ok" == node.tick()
