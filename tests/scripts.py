@@ -49,12 +49,11 @@ class Script:
         self, *command: str, environ: Mapping[str, str] | None = None, code: int = 0, stderr: str | None = ""
     ) -> str:
         """Run it to its end and return its output. ``stderr`` is what it must have said there, None for anything."""
-        process = self.start(*command, environ=environ)
-        try:
-            out, err = process.communicate(timeout=DEADLINE_SECS)
-        finally:
-            process.kill()
-            process.wait()
+        with self.start(*command, environ=environ) as process:
+            try:
+                out, err = process.communicate(timeout=DEADLINE_SECS)
+            finally:
+                process.kill()
         assert code == process.returncode, err
         if stderr is not None:
             assert stderr == err, f"said on standard error: {err}"
