@@ -97,8 +97,8 @@ def init(
         if run is not None:
             report.warn(f"init() opens another run: run {run.name!r} ({run.id}) is closed")
             run.close()
-        _is_opening = True
         try:
+            _is_opening = True
             return _open(names, settings, attributes, resume)
         finally:
             _is_opening = False

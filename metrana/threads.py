@@ -51,6 +51,9 @@ class Bell:
         return bool(self._lock.acquire(True, timeout_secs))
 
 
+EXIT_SECS = 1.0
+
+
 class Worker:
     """A daemon thread that can be waited for with a deadline."""
 
@@ -88,7 +91,9 @@ class Worker:
                     return self.has_ended
         thread = getattr(self, "_thread", None)
         if thread is not None:
-            thread.join(timeout_secs)  # a moment: the thread has left its last statement of ours
+            # A moment: the thread has left its last statement of ours, and what it still does is the interpreter's. An
+            # interrupt may have left that in a state in which no thread ever ends.
+            thread.join(EXIT_SECS if timeout_secs is None else min(EXIT_SECS, timeout_secs))
         return True
 
     def _run(self) -> None:
