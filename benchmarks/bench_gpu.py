@@ -14,21 +14,15 @@ from tests.fake_driver import FakeDriver, run_python
 
 AIM_MS = 2.0
 MEASURE = """
-import json, statistics, time
+import json
 import pynvml
+from benchmarks.measure import cpu_us
 from metrana.system.collectors.gpu import GpuCollector
 from metrana.system.health import Health
 from metrana.system.host import Host
 
-def cpu_ms(call, rounds=200, repeats=7):
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        for _ in range(rounds):
-            call()
-        times.append((time.process_time() - start) / rounds * 1e3)
-    return statistics.median(times)
+def cpu_ms(call):
+    return cpu_us(call, rounds=7, calls=200) / 1e3
 
 health = Health(print)
 collector = GpuCollector(Host(environ={}), health)

@@ -22,16 +22,16 @@ def tell(**figures):
 """
 
 
-def cpu_us(call: Callable[[], object]) -> float:
-    """The median CPU time of one call in microseconds, of ``ROUNDS`` times ``CALLS`` calls."""
+def cpu_us(call: Callable[[], object], rounds: int = ROUNDS, calls: int = CALLS) -> float:
+    """The median CPU time of one call in microseconds, over ``rounds`` of ``calls`` calls each."""
     call()
-    rounds = []
-    for _ in range(ROUNDS):
+    times = []
+    for _ in range(rounds):
         start = time.process_time()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
-        rounds.append((time.process_time() - start) / CALLS)
-    return statistics.median(rounds) * 1e6
+        times.append((time.process_time() - start) / calls)
+    return statistics.median(times) * 1e6
 
 
 def run_many(snippet: str, runs: int, *flags: str) -> dict[str, list[float]]:
