@@ -165,12 +165,14 @@ def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(tmp_path: Pat
     """What killed it may be what keeps the next one from starting: no descriptors, no memory for a moment."""
     code = """
         import resource, signal
+        from metrana.system import supervisor
         run = train()
         (first,) = children()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
         os.kill(first, signal.SIGKILL)
-        time.sleep(0.3)
+        (keeper,) = supervisor._alive
+        while keeper._restarts.count < 2: time.sleep(0.01)  # the first to take its place couldn't be started
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         while children() in ([], [first]): log(); time.sleep(0.05)
         for child in children(): note("children", child)
