@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from metrana.errors import ReadFailed, Unavailable
+from metrana.errors import ReadFailed
 from metrana.model import Sample
 from metrana.system.claims import Claims, Sole
 from metrana.system.collectors import DeviceCollector, Row, build
@@ -113,7 +113,7 @@ class DeviceReader:
         unbuilt, self._unbuilt = self._unbuilt, []
         for row in unbuilt:
             self._vitals.enter(DEVICES, row[0], START_LIMIT_SECS)
-            collector = self._attempt(row[0], partial(self._build, row))
+            collector = self._attempt(row[0], partial(build, row, self._host, self._health))
             if collector is not None:
                 if not isinstance(self._claims, Sole):
                     collector.select(self._claims.choose)
@@ -131,15 +131,6 @@ class DeviceReader:
                 reading.samples += samples
         self._vitals.rest(DEVICES)
         return reading
-
-    def _build(self, row: Row) -> DeviceCollector:
-        try:
-            built: DeviceCollector = build(row, self._host, self._health)
-            return built
-        except Exception:
-            raise
-        except BaseException as error:  # it's built once: a library that exits then has had its chance
-            raise Unavailable(f"can't be started: raised {type(error).__name__}") from error
 
     def _attempt(self, key: str, call: Callable[[], T]) -> T | None:
         """health.attempt, for libraries that raise what isn't an Exception: the thread must live on."""

@@ -50,7 +50,7 @@ class Restarts:
             return Verdict(0.0, f"the sampling process was lost {self._lost} times, the last time {loss}", "")
         self.count += 1
         newly = ""
-        if source and how != KILLED:
+        if is_to_blame(source, how):
             ends = self._blamed.setdefault(source, [])
             ends.append(how)
             if len(ends) == BLAMED_TWICE:
@@ -59,13 +59,20 @@ class Restarts:
         return Verdict(DELAYS_SECS[min(self._lost, len(DELAYS_SECS)) - 1], "", newly)
 
 
+def is_to_blame(source: str, how: str) -> bool:
+    """Whether what a child was reading may have been the cause of its end."""
+    return source != "" and how != KILLED
+
+
 def describe_loss(source: str, how: str) -> str:
     """A child's end in a few words, with what it was reading where that may have been the cause."""
-    return f"{how} while reading {source}" if source and how != KILLED else how
+    return f"{how} while reading {source}" if is_to_blame(source, how) else how
 
 
 def describe_omission(source: str, ends: Iterable[str]) -> str:
     """Why a source isn't read any more, in a few words."""
-    crashed, what = ("crashed", "GPU") if source == "gpu" else ("ended the sampling process", source)
+    who, crashed, what = ("", "ended the sampling process", source)
+    if source == "gpu":
+        who, crashed, what = ("driver ", "crashed", "GPU")
     done = " or ".join(sorted({"hung" if how == HUNG else crashed for how in ends}))
-    return f"{'driver ' if source == 'gpu' else ''}{done} twice, {what} sampling off"
+    return f"{who}{done} twice, {what} sampling off"

@@ -82,20 +82,19 @@ class ChildProcess:
     def send_signal(self, number: int) -> None:
         """Signal the child, never a stranger that got its pid later."""
         pidfd = open_pidfd(self.pid)
-        own = None if pidfd is None else OwnDescriptor(pidfd)
         try:
             # Asked after opening: what is still an unreaped child now is what the pidfd names.
             if self._reap():
                 return
             if pidfd is not None:
-                signal.pidfd_send_signal(pidfd, number)
+                signal.pidfd_send_signal(pidfd.fd, number)
             else:
                 os.kill(self.pid, number)
         except OSError:
             pass  # gone, or the script has given up the right to signal it: the child leaves by itself
         finally:
-            if own is not None:
-                own.close()
+            if pidfd is not None:
+                pidfd.close()
 
     def wait(self, timeout_secs: float) -> bool:
         """True when the child is gone (and reaped) within the time."""
@@ -103,13 +102,12 @@ class ChildProcess:
             return True
         pidfd = open_pidfd(self.pid)
         if pidfd is not None:
-            own = OwnDescriptor(pidfd)
             try:
                 poller = original("select", "poll")()
-                poller.register(pidfd, select.POLLIN)
+                poller.register(pidfd.fd, select.POLLIN)
                 poller.poll(max(0, round(timeout_secs * 1000)))
             finally:
-                own.close()
+                pidfd.close()
             return self._reap()
         for _ in range(max(1, round(timeout_secs / 0.005))):
             if self._reap():
@@ -268,12 +266,12 @@ def _posix_spawn(start_fd: int, queue_fds: list[int], folders: list[str]) -> int
     )
 
 
-def open_pidfd(pid: int) -> int | None:
+def open_pidfd(pid: int) -> OwnDescriptor | None:
     """Readable when the process has ended.
 
     None on kernels before 5.3, and in Pythons that were built on older headers, such as conda's.
     """
     try:
-        return os.pidfd_open(pid)
+        return OwnDescriptor(os.pidfd_open(pid))
     except (AttributeError, OSError):
         return None

@@ -44,7 +44,9 @@ DEATH_SECS = 0.5  # in which a child that was killed, or has closed its queue, i
 REPLACED_ATTRIBUTE = "system/capture_replaced"
 _NEVER_STARTED = "the run ended before the sampling process had started"
 _NEVER_ENDED = "the sampling process didn't end when it was asked to: it may hang in a driver"
+
 STOPPED, DRAINED = "stopped", "drained"
+
 _alive: weakref.WeakSet[Supervisor] = weakref.WeakSet()
 
 
@@ -220,21 +222,20 @@ class Supervisor:
         source, how = self._find_out(connection, ending)
         lived_secs = time.monotonic() - connection.opened_at
         connection.close()
-        while True:
-            if not self._bear(source, how, lived_secs):
-                return False
+        while self._bear(source, how, lived_secs):
             try:
                 self._launch()
-                break
             except Exception as error:  # memory, descriptors, processes may be short just now: as good as lost at once
                 source, how, lived_secs = "", f"no new one could be started ({describe_error(error)})", 0.0
                 self._signal(signal.SIGKILL)
                 self._wait(DEATH_SECS)
                 if self._connection is not None:
                     self._connection.close()
-        if self._is_stopping:
-            self._ask_to_stop()
-        return True
+                continue
+            if self._is_stopping:
+                self._ask_to_stop()
+            return True
+        return False
 
     def _bear(self, source: str, how: str, lived_secs: float) -> bool:
         """Tell of a loss, and wait until it's time for another child; False where there's none to be."""

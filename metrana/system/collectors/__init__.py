@@ -100,3 +100,5 @@ def build(row: Row, host: Host, health: Health) -> Any:
         raise Unavailable(f"{error.name or 'a module'} can't be imported: {error}") from error
     except Exception as error:  # one that can't even be built is a fault of its own, and won't mend by itself
         raise Unavailable(f"can't be started: {describe_error(error)}") from error
+    except BaseException as error:  # a library that exits while it's loaded costs itself, not the child
+        raise Unavailable(f"can't be started: raised {type(error).__name__}") from error
