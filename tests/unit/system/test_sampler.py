@@ -351,7 +351,7 @@ def test_a_late_answer_keeps_its_own_ticks_time() -> None:
     assert [(0, 1), (1, 1), (2, 2)] == [(batch.step, len(batch.values)) for batch in (first, second, third)]
 
 
-class Exiting(Slow):
+class Exiting(Node):
     """A library that ends the process that imports it."""
 
     name = "exiting"
@@ -360,9 +360,16 @@ class Exiting(Slow):
         raise SystemExit(1)
 
 
-def test_a_library_that_exits_while_it_is_loaded_is_left_out() -> None:
+class ExitingDevices(Exiting):
+    """The same in the thread that reads the driver."""
+
+    metrics = (DEVICE,)
+
+
+@pytest.mark.parametrize("exiting", [Exiting, ExitingDevices])
+def test_a_library_that_exits_while_it_is_loaded_is_left_out(exiting: type[Node]) -> None:
     """It's loaded once, and why it's missing is told."""
-    recorder = Recorder(Node, Exiting)
+    recorder = Recorder(Node, exiting)
 
     def is_told() -> bool:
         recorder.sampler.tick()
