@@ -1,8 +1,9 @@
-"""Stores to measure with, the same each time: ``python -m benchmarks.make_store FOLDER day|second|runs``.
+"""Stores to measure with, the same each time: ``python -m benchmarks.make_store FOLDER day|second|runs|nodes``.
 
 ``day``     a day of 8 hosts with 8 cards each, a tick every 10 s, a writer per card; and a million points of loss
 ``second``  the same with a tick every second: 33 million points
 ``runs``    10,000 short runs
+``nodes``   one run of 1,000 hosts with 8 cards each, a writer per card: 8,000 writers, 0.6 GB
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ METRICS = (
     "system/gpu/sm_clock_mhz",
 )
 LOSS_POINTS = 1_000_000
+NODES = 1_000
+NODE_SECS = 20_400
 NAMES = ("default", "default", "bench")
 
 
@@ -65,11 +68,11 @@ def write_segments(folder: Path, first: str, declarations: list[str], lines: Ite
                 return
 
 
-def make_ticks(rng: random.Random, interval_secs: float, start: float) -> Iterator[str]:
+def make_ticks(rng: random.Random, interval_secs: float, start: float, length_secs: float = DAY_SECS) -> Iterator[str]:
     """A card's lines: six values that look like a card's."""
     numbers = ",".join(str(number) for number in range(1, len(METRICS) + 1))
     memory, total = 60.0 * 2**30, 80.0 * 2**30
-    for step in range(round(DAY_SECS / interval_secs)):
+    for step in range(round(length_secs / interval_secs)):
         busy = rng.random() < 0.97
         utilization = float(rng.randint(85, 100)) if busy else float(rng.randint(0, 30))
         power = round(120.0 + 5.2 * utilization + rng.random() * 20, 3)
@@ -124,10 +127,27 @@ def make_runs(store: Path, count: int = 10_000) -> None:
         )
 
 
+def make_nodes(store: Path) -> None:
+    """The run ``nodes``: as many writers as a large job has, each closed, with a tick every 30 s of some hours."""
+    run = store / run_folder(*NAMES, "nodes", "n0de5")
+    numbers = range(1, len(METRICS) + 1)
+    for rank in range(NODES * CARDS):
+        host, card = f"node{rank // CARDS}", rank % CARDS
+        labels: Labels = labels_of({"host": host, "gpu": str(card)})
+        declarations = [
+            encode_declaration((name, labels), number) for number, name in zip(numbers, METRICS, strict=True)
+        ]
+        ticks = make_ticks(random.Random(rank), 30.0, T0 + rank * 1e-3, NODE_SECS)
+        folder = run / writer_folder(host, 1000 + rank, int(T0 * 1e9))
+        first = head("nodes", "n0de5", host, 1000 + rank, rank, T0)
+        write_segments(folder, first, declarations, itertools.chain(ticks, [encode_end("closed", T0 + NODE_SECS)]))
+
+
 STORES = {
     "day": lambda folder: make_day(folder, 10.0),
     "second": lambda folder: make_day(folder, 1.0),
     "runs": make_runs,
+    "nodes": make_nodes,
 }
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from metrana import tables
-from metrana.errors import RunNotFoundError, SettingError
-from metrana.settings import resolve_dir
-from metrana.store.catalog import RunInfo, find_run, find_runs
-from metrana.store.ends import STATUSES
+from metrana.settings import resolve_store
+from metrana.store.catalog import find_run, find_runs
 from metrana.store.moments import parse_moment
+from metrana.store.naming import select_runs
 from metrana.store.problems import describe_problems
-from metrana.store.reading import Reading, matches, open_reading, select_series
+from metrana.store.reading import Reading, open_reading, select_series
+from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
 from metrana.tables import SeriesPoints
 
@@ -25,36 +25,30 @@ if TYPE_CHECKING:
 
 
 def open_run(run: str | None = None, *, dir: object = None) -> RunData:
-    """A run to read: by its id, else the newest of that name, ``project/name`` and so on; the newest of all by default.
+    """A run to read: by its id or a unique beginning of it, or by its name, ``project/name`` and so on.
 
-    ``dir`` is the store's folder, by default METRANA_DIR or ``./.metrana``. Raises RunNotFoundError, StoreError.
+    Of several with one name it's the newest; the newest of all without a name. ``dir`` is the store's folder, by default METRANA_DIR or ``./.metrana``. Raises
+    RunNotFoundError, StoreError.
     """
-    store = resolve_dir(os.environ, dir)
-    if run is not None:
-        return RunData(find_run(store, run))
-    found = find_runs(store)
-    if not found:
-        raise RunNotFoundError(f"no runs in {store}: dir= or METRANA_DIR names another folder")
-    return RunData(found[0])
+    return RunData(find_run(resolve_store(os.environ, dir), run))
 
 
 def runs(
-    *, dir: object = None, name: str | None = None, project: str | None = None, status: str | None = None
+    *,
+    dir: object = None,
+    name: str | None = None,
+    project: str | None = None,
+    status: str | None = None,
+    limit: int | None = None,
 ) -> list[RunData]:
     """The runs of a store, newest first, without having read their points.
 
-    ``name`` and ``project`` are names or patterns (``"pretrain-*"``), ``status`` is as ``metrana runs`` has it. Raises
-    SettingError for another status, StoreError.
+    ``name`` and ``project`` are names or patterns (``"pretrain-*"``, ``"llm/*"``), ``status`` is as ``metrana runs``
+    has it, or a beginning (``"ended"``); of those at most ``limit``. Raises SettingError for another status or no such
+    limit, StoreError.
     """
-    if status not in (None, *STATUSES):
-        raise SettingError(f"status={status!r} is none: choose from {', '.join(STATUSES)}")
-    return [
-        RunData(info)
-        for info in find_runs(resolve_dir(os.environ, dir))
-        if (name is None or matches(info.run_name, name))
-        and (project is None or matches(info.project_name, project))
-        and (status is None or info.status == status)
-    ]
+    found = find_runs(resolve_store(os.environ, dir))
+    return [RunData(info) for info in select_runs(found, name, project, status, limit)]
 
 
 class RunData:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 
-from metrana.errors import SettingError
+from metrana.errors import SettingError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +99,28 @@ def resolve_dir(environ: Mapping[str, str], dir: object = None) -> str:
             f"the working folder is gone, so {path!r} can't be found in it: give an absolute path as dir= "
             "or METRANA_DIR"
         ) from None
+
+
+def resolve_store(environ: Mapping[str, str], dir: object = None, argument: str = "dir=") -> str:
+    """The folder of a store to read from, as ``resolve_dir`` has it. ``argument`` is what the user calls ``dir``.
+
+    The default folder needn't be there: nobody has run anything yet. One that was named has to. Raises SettingError,
+    StoreError.
+    """
+    path = resolve_dir(environ, dir)
+    named = argument if dir is not None else DIR.variable if environ.get(DIR.variable) else None
+    if named is None and not os.path.lexists(path):
+        return path
+    way_out = f"{DIR.variable} or {argument} names the folder of a store" if named is None else "name another one"
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            return path
+        reason = "is no folder"
+    except FileNotFoundError:
+        reason = "isn't there"
+    except OSError as error:
+        reason = f"can't be looked into ({error.strerror})"
+    raise StoreError(f"the folder {path}{f', which {named} names,' if named else ''} {reason}: {way_out}")
 
 
 def parse_switch(value: object) -> bool:

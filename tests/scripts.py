@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metrana.store.catalog import RunInfo, WriterInfo, find_runs
+from metrana.store.catalog import find_runs
+from metrana.store.ends import WriterInfo
 from metrana.store.reader import StoredRun, read_run
+from metrana.store.run_info import RunInfo
 
 DEADLINE_SECS = 60.0
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, cast
 import metrana
 from metrana.cli.text import escape_text
 from metrana.errors import MetranaError, describe_error
-from metrana.settings import DIR, resolve_dir
+from metrana.settings import DIR, resolve_store
 
 COMMANDS = ("runs", "show", "ui", "export", "doctor")
 """The modules of this package that are commands, in the order of the help."""
@@ -125,8 +125,12 @@ def _run(words: list[str]) -> int:
         args = parser.parse_args(words[1:]) if "--" in words else parser.parse_intermixed_args(words[1:])
     except SystemExit as end:  # argparse leaves this way after --help and --version
         return end.code if isinstance(end.code, int) else 0
-    if command.NEEDS_STORE:
-        args.dir = resolve_dir(os.environ, common.dir)
+    args.command = command.NAME
+    folder = getattr(args, "folder", None)  # `metrana ui DIR`
+    if folder is not None:
+        args.dir = resolve_store(os.environ, folder, "DIR")
+    elif command.NEEDS_STORE or common.dir is not None:
+        args.dir = resolve_store(os.environ, common.dir, "--dir")
     return command.run(args)
 
 

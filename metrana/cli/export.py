@@ -7,12 +7,11 @@ import os
 import sys
 from typing import IO, Any
 
-from metrana.cli.arguments import add_run_and_names
+from metrana.cli.arguments import add_run_and_names, find_named_run
 from metrana.cli.progress import show_progress
 from metrana.cli.tables import need_parquet, open_whole, read_chunks, write_csv, write_jsonl, write_parquet
 from metrana.cli.text import escape_text
 from metrana.errors import MetranaError, describe_error
-from metrana.store.catalog import find_run
 from metrana.store.moments import parse_moment
 from metrana.store.problems import describe_problems
 from metrana.store.reading import Reading, open_reading, select_series
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         raise MetranaError("--output needs the name of a file, or - for stdout")
     if args.output == "-" and sys.__stdout__ is None:
         raise MetranaError("stdout is closed: give --output FILE")
-    reading = open_reading(find_run(args.dir, args.run_id))
+    reading = open_reading(find_named_run(args))
     series = select_series(reading, args.patterns, parse_labels(args.label))
     start, end = parse_bounds(args, reading, series)
     if args.output == "-":

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from metrana.cli.chart import choose_charts
 from metrana.cli.page import render_run
 from metrana.extras import need
-from metrana.store.catalog import RunInfo, reread_run
+from metrana.store.catalog import reread_run
 from metrana.store.ends import RUNNING
 from metrana.store.reading import open_reading
+from metrana.store.run_info import RunInfo
 
 LOOK_SECS = 2.0
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 from metrana.cli import text
 from metrana.cli.chart import Charts
 from metrana.extras import describe_install
-from metrana.store.catalog import RunInfo
 from metrana.store.problems import describe_problems
 from metrana.store.reading import Reading, select_series
+from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
 
 if TYPE_CHECKING:

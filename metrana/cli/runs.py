@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import sys
 from typing import Any
 
-from metrana.cli.text import cut_text, escape_text, format_duration, format_project, format_table, format_time
-from metrana.store.catalog import Catalog, RunInfo, read_catalog
+from metrana.cli.listing import list_runs
+from metrana.cli.text import describe_absence, escape_text
+from metrana.store.catalog import Catalog, read_catalog
+from metrana.store.ends import STATUSES
 from metrana.store.layout import FORMAT_VERSION
+from metrana.store.naming import find_near, select_runs
 from metrana.store.problems import describe_problems
+from metrana.store.run_info import RunInfo
 
 NAME = "runs"
 HELP = "list the runs, newest first"
 NEEDS_STORE = True
 _PROBLEMS_SHOWN = 20
-_LONGEST_NAME = 60  # on a terminal, where one long name would break every line; --json has it whole
-_COLUMNS = ("ID", "NAME", "PROJECT", "STATUS", "STARTED", "DURATION", "PROCESSES")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="only runs of that name or pattern, or project/name, or that id"
+    )
+    parser.add_argument("--project", metavar="NAME", help="only runs of that project, a name or a pattern")
+    parser.add_argument("--status", help=f"only runs of that status: {', '.join(STATUSES)} (or a beginning of it)")
+    parser.add_argument("--limit", metavar="N", type=int, help="at most so many, the newest")
     parser.add_argument("--json", action="store_true", help="as a JSON list, times in seconds since the epoch")
 
 
 def run(args: argparse.Namespace) -> int:
     catalog = read_catalog(args.dir)
+    chosen = select_runs(catalog.runs, args.name, args.project, args.status, args.limit)
     if args.json:
-        print(json.dumps([_as_json(info) for info in catalog.runs], indent=2))
-    elif not catalog.runs:
+        print(json.dumps([_as_json(info) for info in chosen], indent=2))
+    elif chosen:
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(list_runs(chosen, columns)))
+    elif catalog.runs:
+        near = [escape_text(repr(text)) for text in find_near(catalog.runs, args.name or "")]
+        hint = f"; near are {', '.join(near)}" if near else ""
+        print(f"None of the {len(catalog.runs)} runs in {escape_text(args.dir)} is such a one{hint}.")
+    elif os.path.isdir(args.dir):
         print(f"No runs in {escape_text(args.dir)} (--dir or METRANA_DIR names another folder).")
     else:
-        longest = _LONGEST_NAME if sys.stdout.isatty() else None
-        print("\n".join(format_table([_COLUMNS, *(_row(info, longest) for info in catalog.runs)])))
+        print(describe_absence(args.dir))
     problems = _describe_problems(catalog)
     for problem in problems[:_PROBLEMS_SHOWN]:
         print(f"metrana: {escape_text(problem)}", file=sys.stderr)
@@ -49,18 +66,6 @@ def _describe_problems(catalog: Catalog) -> list[str]:
     problems = [f"{len(newer)} of the runs ({names}): {problem}" for problem in problems]
     return problems + describe_problems(
         0, [*catalog.unreadable, *(path for info in catalog.runs for path in info.unreadable)], FORMAT_VERSION
-    )
-
-
-def _row(info: RunInfo, longest: int | None) -> tuple[str, ...]:
-    return (
-        escape_text(info.id),
-        cut_text(escape_text(info.run_name), longest),
-        cut_text(format_project(info), longest),
-        info.status,
-        format_time(info.started),
-        format_duration(info.last - info.started),
-        str(len(info.writers)),
     )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from metrana.cli.arguments import add_run_and_names
+from metrana.cli.arguments import add_run_and_names, find_named_run
 from metrana.cli.chart import choose_charts
 from metrana.cli.live import follow
 from metrana.cli.page import render_run
-from metrana.store.catalog import find_run
 from metrana.store.reading import open_reading
 
 NAME = "show"
@@ -23,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    info = find_run(args.dir, args.run_id)
+    info = find_named_run(args)
     if args.live:
         follow(info, args.patterns)
         return 0

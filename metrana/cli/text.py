@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from metrana.identity import DEFAULT_NAME
 from metrana.model import Labels
-from metrana.store.catalog import RunInfo
+from metrana.store.run_info import RunInfo
 
 SYSTEM_GROUPS = ("gpu", "cpu", "memory", "disk", "process")
 """The groups of system metrics in the order in which they're shown; each is a collector."""
@@ -81,9 +81,25 @@ def format_project(info: RunInfo) -> str:
     return escape_text("/".join(parts))
 
 
+def describe_absence(store_dir: str) -> str:
+    """What to say where the default folder isn't there: nothing has run from here yet."""
+    return (
+        f"No runs yet: there's no folder {escape_text(store_dir)}. metrana.init() makes it where the script is "
+        "started; --dir or METRANA_DIR names another one."
+    )
+
+
 def cut_text(text: str, longest: int | None) -> str:
-    """A text with ``…`` for what's beyond that many characters; whole without a number."""
-    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+    """A text with ``…`` for what's beyond that many columns of a terminal; whole without a number."""
+    if longest is None or count_columns(text) <= longest:
+        return text
+    kept, columns = [], 1
+    for character in text:
+        columns += count_columns(character)
+        if columns > longest:
+            break
+        kept.append(character)
+    return "".join(kept) + "…" if longest > 0 else ""
 
 
 def pad(text: str, width: int) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from metrana.cli.text import escape_text
+from metrana.cli.text import describe_absence, escape_text
 from metrana.errors import MetranaError
 from metrana.extras import need
-from metrana.settings import resolve_dir
 
 NAME = "ui"
 HELP = "serve a local page that charts the runs, live"
@@ -25,21 +24,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.folder is not None:
-        args.dir = resolve_dir(os.environ, args.folder)
     if args.port is not None and not 0 <= args.port <= 65535:
         raise MetranaError(f"--port {args.port} isn't a port: 0 (any free one) to 65535")
     if not args.host:
         raise MetranaError("--host names no address: 127.0.0.1 is this machine alone, 0.0.0.0 all its networks")
     for module, package in (("bokeh", "Bokeh"), ("tornado", "Tornado"), ("numpy", "NumPy")):
         need(module, package, "ui", _PURPOSE)
-    if os.path.exists(args.dir) and not os.path.isdir(args.dir):
-        raise MetranaError(f"{args.dir} is no folder: name the folder of a store")
 
     from metrana.ui.server import serve
 
     def announce(url: str) -> None:
         print(f"{url}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it", flush=True)
+        if not os.path.isdir(args.dir):
+            print(describe_absence(args.dir), flush=True)
 
     serve(args.dir, args.host, args.port, announce)
     return 0

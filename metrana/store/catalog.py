@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 
-from metrana.errors import RunNotFoundError, StoreError
-from metrana.store.ends import CLOSED, ENDED, RUNNING, UNKNOWN, WriterInfo, read_writer, unescape_name
-from metrana.store.layout import FORMAT_VERSION, SEGMENT_SUFFIX
+from metrana.errors import StoreError
+from metrana.store.ends import (
+    CLOSED,
+    ENDED,
+    RUNNING,
+    UNKNOWN,
+    WriterInfo,
+    judge_writer,
+    read_ends,
+    unescape_name,
+)
+from metrana.store.layout import SEGMENT_SUFFIX
+from metrana.store.lines import Head
+from metrana.store.naming import choose_run
+from metrana.store.remembered import Remembered, describe_state
+from metrana.store.run_info import RunInfo
 from metrana.system.host import Host
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """A run without its points. Times in seconds since the epoch; ``last`` is the newest one written.
-
-    ``writers`` are in the order in which they started; ``unreadable`` holds the paths that couldn't be read;
-    ``newest_version`` is the newest version of the format that a writer wrote.
-    """
-
-    folder: str
-    id: str
-    organization: str
-    workspace_name: str
-    project_name: str
-    run_name: str
-    orchestration_id: str | None
-    started: float
-    last: float
-    status: str
-    writers: tuple[WriterInfo, ...]
-    unreadable: tuple[str, ...]
-    newest_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True)
@@ -49,49 +42,56 @@ def find_runs(store_dir: str, host: Host | None = None) -> list[RunInfo]:
     return list(read_catalog(store_dir, host).runs)
 
 
-def find_run(store_dir: str, run: str, host: Host | None = None) -> RunInfo:
-    """The run with that id, else the newest with that name, ``project/name`` and so on up to the organization.
-
-    Raises RunNotFoundError, StoreError.
-    """
-    runs = find_runs(store_dir, host)
-    for found in runs:
-        if found.id == run:
-            return found
-    for found in runs:
-        if run in _names(found):
-            return found
-    where = os.path.abspath(store_dir)
-    missing = "" if os.path.isdir(where) else " (no such folder)"
-    raise RunNotFoundError(
-        f"no run {run!r} in {where}{missing}: 'metrana runs' lists the runs, --dir names another folder"
-    )
+def find_run(store_dir: str, run: str | None = None, host: Host | None = None) -> RunInfo:
+    """The run with that id, or the newest with that name; see ``choose_run``. Raises RunNotFoundError, StoreError."""
+    return choose_run(find_runs(store_dir, host), run, os.path.abspath(store_dir))
 
 
 def read_catalog(store_dir: str, host: Host | None = None) -> Catalog:
     """What a store holds. ``host`` is the machine that says which writers still live. Raises StoreError."""
-    host = host or Host(hostname=platform.node())
-    unreadable: dict[str, None] = {}
-    try:
-        organizations = _list_folders(os.path.abspath(store_dir))
-    except FileNotFoundError:
-        return Catalog((), ())
-    except OSError as error:
-        raise StoreError(
-            f"can't read the folder {os.path.abspath(store_dir)}: {error.strerror}; --dir names another one"
-        ) from error
-    folders = organizations
-    for _ in ("workspace", "project", "run"):
-        folders = [inner for outer in folders for inner in _try_list(outer, unreadable)]
-    infos = (_read_run_info(folder, host) for folder in folders if "@" in os.path.basename(folder))
-    runs = [info for info in infos if info is not None]
-    runs.sort(key=lambda info: (info.started, info.id), reverse=True)
-    return Catalog(tuple(runs), tuple(unreadable))
+    return CatalogReader(store_dir).read(host)
+
+
+class CatalogReader:
+    """Reads what a store holds, again and again; only what has changed since the last time is opened.
+
+    ``remembered`` is what's known of the writers, None for a reading that neither uses nor saves anything. May be used
+    from several threads.
+    """
+
+    def __init__(self, store_dir: str, remembered: Remembered | None = None, *, remembers: bool = True) -> None:
+        self._store_dir = os.path.abspath(store_dir)
+        self._remembered = remembered or (Remembered(self._store_dir) if remembers else None)
+        self._lock = threading.Lock()
+
+    def read(self, host: Host | None = None) -> Catalog:
+        """The store as it stands now. Raises StoreError."""
+        with self._lock:
+            return self._read(host or Host(hostname=platform.node()))
+
+    def _read(self, host: Host) -> Catalog:
+        unreadable: dict[str, None] = {}
+        try:
+            folders = _list_folders(self._store_dir)
+        except FileNotFoundError:
+            return Catalog((), ())
+        except OSError as error:
+            raise StoreError(
+                f"can't read the folder {self._store_dir}: {error.strerror}; --dir names another one"
+            ) from error
+        for _ in ("workspace", "project", "run"):
+            folders = [inner for outer in folders for inner in _try_list(outer, unreadable)]
+        infos = [_read_run_info(path, host, self._remembered) for path in folders if "@" in os.path.basename(path)]
+        if self._remembered is not None:
+            self._remembered.end_reading()
+        runs = [info for info in infos if info is not None]
+        runs.sort(key=lambda info: (info.started, info.id), reverse=True)
+        return Catalog(tuple(runs), tuple(unreadable))
 
 
 def reread_run(info: RunInfo, host: Host | None = None) -> RunInfo:
     """A run as it stands now; as it was, its status unknown, where nothing of it can be read any more."""
-    read = _read_run_info(info.folder, host or Host(hostname=platform.node()))
+    read = _read_run_info(info.folder, host or Host(hostname=platform.node()), None)
     return read or replace(info, status=UNKNOWN)
 
 
@@ -102,19 +102,14 @@ def list_segments(info: RunInfo, unreadable: dict[str, None]) -> list[tuple[str,
     return [(path, _try_list(path, unreadable, _list_segments)) for path in folders]
 
 
-def _names(info: RunInfo) -> list[str]:
-    parts = [info.organization, info.workspace_name, info.project_name, info.run_name]
-    return ["/".join(parts[start:]) for start in range(len(parts))]
-
-
-def _read_run_info(folder: str, host: Host) -> RunInfo | None:
+def _read_run_info(folder: str, host: Host, remembered: Remembered | None) -> RunInfo | None:
     """One run, or None for a folder that no writer has written into."""
     unreadable: dict[str, None] = {}
     found = []
     for path in _try_list(folder, unreadable):
         segments = _try_list(path, unreadable, _list_segments)
         if segments:
-            found.append(read_writer(path, segments, host, unreadable))
+            found.append(_read_writer(path, segments, host, remembered, unreadable))
     if not found:
         return None
     found.sort(key=lambda pair: (pair[1].started, pair[1].folder))
@@ -145,18 +140,34 @@ def _read_run_info(folder: str, host: Host) -> RunInfo | None:
     )
 
 
+def _read_writer(
+    folder: str, segments: list[str], host: Host, remembered: Remembered | None, unreadable: dict[str, None]
+) -> tuple[Head | None, WriterInfo]:
+    # The state comes first: what's written while the segments are read shows in the next one.
+    looked_ns = time.time_ns()
+    state, written = describe_state(segments)
+    ends = None if remembered is None else remembered.find(folder, state)
+    if ends is None:
+        known = len(unreadable)
+        ends = read_ends(segments, unreadable)
+        if remembered is not None and len(unreadable) == known:
+            remembered.keep(folder, state, ends, looked_ns)
+    return ends.head, judge_writer(folder, tuple(segments), ends, written, host)
+
+
 def _join_status(writers: tuple[WriterInfo, ...]) -> str:
     """A run's status from its writers', which are in the order in which they started.
 
     Forked copies don't count, since workers are often just killed, nor does what had ended before the run was resumed.
     """
     counted = [writer for writer in writers if not writer.is_forked] or list(writers)
-    statuses = {
-        writer.status
-        for index, writer in enumerate(counted)
-        if writer.status == RUNNING
-        or not any(later.is_resumed and later.started >= writer.last for later in counted[index + 1 :])
-    }
+    statuses = set()
+    resumed = -inf  # when the last of the later writers that resumed the run started
+    for writer in reversed(counted):
+        if writer.status == RUNNING or resumed < writer.last:
+            statuses.add(writer.status)
+        if writer.is_resumed:
+            resumed = max(resumed, writer.started)
     return next(status for status in (RUNNING, ENDED, UNKNOWN, CLOSED) if status in statuses)
 
 

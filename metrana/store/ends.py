@@ -43,13 +43,28 @@ class WriterInfo:
     version: int = FORMAT_VERSION
 
 
-def read_writer(
-    folder: str, segments: Sequence[str], host: Host, unreadable: dict[str, None]
-) -> tuple[Head | None, WriterInfo]:
-    """A writer and the head it left, None where no head is readable. Paths that can't be read go to ``unreadable``."""
-    head, version = _find_head(segments, unreadable)
-    newest, end = _find_end(segments, unreadable)
-    written = _find_mtime(segments[-1])
+@dataclass(frozen=True)
+class WriterEnds:
+    """What the two ends of a writer's segments say: the same as long as the segments are.
+
+    ``head`` is None where none is readable; ``newest`` is the newest timestamp and ``end`` how the writer ended, each
+    None where there's none.
+    """
+
+    head: Head | None
+    version: int
+    newest: float | None
+    end: str | None
+
+
+def read_ends(segments: Sequence[str], unreadable: dict[str, None]) -> WriterEnds:
+    """Both ends of a writer's segments, oldest first. Paths that can't be read go to ``unreadable``."""
+    return WriterEnds(*_find_head(segments, unreadable), *_find_end(segments, unreadable))
+
+
+def judge_writer(folder: str, segments: tuple[str, ...], ends: WriterEnds, written: float, host: Host) -> WriterInfo:
+    """A writer as it stands now. ``written`` is when its newest segment was, in seconds since the epoch."""
+    head, newest, end = ends.head, ends.newest, ends.end
     if head is None:
         escaped, _, pid_text = os.path.basename(folder).rpartition("-")[0].rpartition("-")
         name, pid, pid_start, rank = unescape_name(escaped), _parse_pid(pid_text), None, None
@@ -67,10 +82,9 @@ def read_writer(
             status = RUNNING if alive else ENDED
     last = started if newest is None else max(started, newest)
     is_resumed, is_forked = (False, False) if head is None else (head.is_resumed, head.is_forked)
-    info = WriterInfo(
-        folder, tuple(segments), name, pid, rank, started, last, status, is_resumed, is_forked, version=version
+    return WriterInfo(
+        folder, segments, name, pid, rank, started, last, status, is_resumed, is_forked, version=ends.version
     )
-    return head, info
 
 
 def unescape_name(component: str) -> str:
@@ -161,13 +175,6 @@ def _is_alive(host: Host, pid: int, pid_start: int | None, namespace: int | None
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return False
     return pid_start is None or fields[19] == str(pid_start).encode()
-
-
-def _find_mtime(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _parse_pid(text: str) -> int:

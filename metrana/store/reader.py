@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metrana.model import Labels
-from metrana.store.catalog import RunInfo, find_run, list_segments
+from metrana.store.catalog import find_run, list_segments
 from metrana.store.layout import FORMAT_VERSION, decode_value
 from metrana.store.lines import (
     INT64_MAX,
@@ -24,6 +24,7 @@ from metrana.store.lines import (
     parse_version,
     read_lines,
 )
+from metrana.store.run_info import RunInfo
 from metrana.system.host import Host
 
 SeriesKey = tuple[str, Labels]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import os
 from bisect import bisect_left, bisect_right
@@ -13,9 +12,11 @@ from typing import Any, Protocol, cast
 from metrana.errors import SeriesNotFoundError
 from metrana.extras import has_package
 from metrana.model import Labels
-from metrana.store.catalog import RunInfo, list_segments
+from metrana.store.catalog import list_segments
+from metrana.store.naming import matches
 from metrana.store.problems import describe_problems
 from metrana.store.reader import StoredRun, read_run
+from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
 
 
@@ -147,11 +148,6 @@ def _find_excuse(reading: Reading) -> str:
         f"; {problem}"
         for problem in describe_problems(reading.skipped_lines, reading.unreadable, reading.newest_version)
     )
-
-
-def matches(text: str | None, pattern: str) -> bool:
-    """Whether a name is the one asked for, or matches the pattern that was asked for."""
-    return text is not None and (text == pattern or fnmatch.fnmatchcase(text, pattern))
 
 
 def _describe(

@@ -82,7 +82,7 @@ class Writer:
         # A folder that was there before may be the user's own project; what lies in it below is metrana's in any case.
         is_own = not os.path.isdir(self.store_dir)
         os.makedirs(self.path, exist_ok=True)
-        _keep_out_of_git(self.store_dir if is_own else os.path.dirname(os.path.dirname(os.path.dirname(self.run_path))))
+        keep_out_of_git(self.store_dir if is_own else os.path.dirname(os.path.dirname(os.path.dirname(self.run_path))))
         self._open_segment(timestamp)
 
     @property
@@ -262,7 +262,7 @@ def describe_failure(path: str, error: OSError) -> str:
     return f"the store can't be written: {reason}: {error.filename or path}"
 
 
-def _keep_out_of_git(folder: str) -> None:
+def keep_out_of_git(folder: str) -> None:
     """Have git see nothing of a folder that is metrana's own."""
     try:
         fd = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metrana.cli.text import find_unit, format_project
-from metrana.store.catalog import RunInfo
 from metrana.store.ends import RUNNING
 from metrana.store.index import SeriesInfo
 from metrana.store.layout import FORMAT_VERSION
 from metrana.store.problems import describe_problems
+from metrana.store.run_info import RunInfo
 
 _CAPTURE = "system/capture/"
 _MOST_PROCESSES = 64

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from metrana.errors import MetranaError, RunNotFoundError, describe_error
 from metrana.model import Labels
-from metrana.store.catalog import RunInfo, read_catalog
+from metrana.store.catalog import CatalogReader
 from metrana.store.index import RunIndex, SeriesInfo
+from metrana.store.run_info import RunInfo
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # What's kept open beside the run that was asked for last: points of all of them together, and runs.
@@ -45,6 +46,7 @@ class Shelf:
 
     def __init__(self, store_dir: str) -> None:
         self.store_dir = store_dir
+        self._catalog = CatalogReader(store_dir)
         self._runs: dict[str, RunInfo] = {}
         self._keys: dict[str, str] = {}  # by folder, so that a run keeps its key
         self._changed: dict[str, int] = {}
@@ -108,7 +110,7 @@ class Shelf:
     def _read_catalog(self) -> None:
         begin = time.monotonic()
         try:
-            catalog = read_catalog(self.store_dir)
+            catalog = self._catalog.read()
         except MetranaError as error:
             self._problem = describe_error(error)
         else:

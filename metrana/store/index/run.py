@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from metrana.store.catalog import RunInfo
 from metrana.store.index.buckets import Buckets, add_up
 from metrana.store.index.holding import SeriesPieces
 from metrana.store.index.pieces import Floats, Ints, Piece
 from metrana.store.index.state import IndexState
 from metrana.store.reader import SeriesKey
+from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
 
 Axis = Literal["time", "step"]

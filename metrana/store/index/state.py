@@ -8,16 +8,17 @@ import threading
 import time
 from collections.abc import Iterable
 
-from metrana.store.catalog import RunInfo, list_segments
+from metrana.store.catalog import list_segments
 from metrana.store.ends import RUNNING
 from metrana.store.index.crew import Crew, can_start
-from metrana.store.index.files import ColumnsFile, ColumnsWriter
+from metrana.store.index.files import FOLDER, ColumnsFile, ColumnsWriter
 from metrana.store.index.holding import Held, SeriesPieces, add_pieces
 from metrana.store.index.intake import Harvest, Intake, SegmentPosition
-from metrana.store.index.manifest import load_manifest, save_manifest
-from metrana.store.index.place import find_place
+from metrana.store.index.manifest import NAME, load_manifest, save_manifest
 from metrana.store.index.snapshot import Snapshot
+from metrana.store.place import find_place
 from metrana.store.reader import SeriesKey, keep_newest
+from metrana.store.run_info import RunInfo
 
 SAVED_BYTES = 1 << 20  # of lines: fewer are read again as fast as an index
 GROWTH_TO_SAVE = 0.25
@@ -31,7 +32,7 @@ class IndexState:
 
     def __init__(self, info: RunInfo, may_write: bool) -> None:
         self._info = info
-        self._folder = find_place(info.folder) if may_write else None
+        self._folder = find_place(info.folder, FOLDER, NAME) if may_write else None
         self._files: list[ColumnsFile] = []
         self._crew: Crew | None = None
         self._spare: tempfile.TemporaryDirectory[str] | None = None

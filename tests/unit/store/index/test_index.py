@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 np = pytest.importorskip("numpy", reason="NumPy isn't installed")
 
 from metrana.store import lines as lines_module  # noqa: E402
-from metrana.store.catalog import RunInfo, find_run, find_runs  # noqa: E402 - after the skip
+from metrana.store.catalog import find_run, find_runs  # noqa: E402 - after the skip
 from metrana.store.index import RunIndex, intake, state  # noqa: E402
 from metrana.store.index import run as run_module  # noqa: E402
 from metrana.store.index.groups import MOST_GROUPS  # noqa: E402
 from metrana.store.index.intake import CHUNK_BYTES  # noqa: E402
 from metrana.store.reader import read_run  # noqa: E402
+from metrana.store.run_info import RunInfo  # noqa: E402 - after the skip
 from tests.unit.store.build import GOLDEN, T0, declare, end, head, line, make_host, points, put  # noqa: E402
 from tests.unit.store.test_reader import odd_lines  # noqa: E402
 

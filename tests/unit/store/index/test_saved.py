@@ -13,14 +13,15 @@ import pytest
 
 pytest.importorskip("numpy", reason="NumPy isn't installed")
 
-from metrana.store.catalog import RunInfo, find_run, find_runs, read_catalog
+from metrana.store.catalog import find_run, find_runs, read_catalog
 from metrana.store.index import RunIndex
 from metrana.store.index.crew import Crew
 from metrana.store.index.files import FOLDER, SUFFIX
 from metrana.store.index.intake import SegmentPosition
 from metrana.store.index.manifest import NAME
-from metrana.store.index.place import find_cache_folder, find_place, remove_unused
 from metrana.store.index.state import CREW_BYTES, SAVED_BYTES
+from metrana.store.place import find_cache_folder, find_place, remove_unused
+from metrana.store.run_info import RunInfo
 from tests.unit.store.build import T0, declare, end, head, line, points, put
 from tests.unit.store.index.test_index import as_dict, as_read
 
@@ -237,14 +238,14 @@ def test_the_cache_forgets_what_was_not_used_for_long(tmp_path: Path) -> None:
         (tmp_path / name / (NAME if name != "foreign" else "photo")).touch()
         if name != "new":
             os.utime(tmp_path / name, (0, 0))
-    remove_unused(str(tmp_path), str(tmp_path / "own"))
+    remove_unused(str(tmp_path), str(tmp_path / "own"), NAME)
     assert ["foreign", "new", "own"] == sorted(os.listdir(tmp_path))
 
 
 def test_the_place_is_the_runs_own_folder(tmp_path: Path) -> None:
     """Where it's ours; a folder that's gone has none."""
-    assert str(tmp_path / FOLDER) == find_place(str(tmp_path))
-    assert find_place(str(tmp_path / "gone")) is None
+    assert str(tmp_path / FOLDER) == find_place(str(tmp_path), FOLDER, NAME)
+    assert find_place(str(tmp_path / "gone"), FOLDER, NAME) is None
     assert "metrana" == os.path.basename(find_cache_folder())
 
 
