@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     """A run to read: by its id or a unique beginning of it, or by its name, ``project/name`` and so on.
 
-    Of several with one name it's the newest; the newest of all without a name. ``dir`` is the store's folder, by default METRANA_DIR or ``./.metrana``. Raises
-    RunNotFoundError, StoreError.
+    Of several with one name it's the newest; the newest of all without a name. ``dir`` is the store's folder, by
+    default METRANA_DIR or ``./.metrana``. Raises RunNotFoundError, StoreError.
     """
     return RunData(find_run(resolve_store(os.environ, dir), run))
 
@@ -188,6 +188,7 @@ class Selection(Sequence[SeriesPoints]):
     ) -> pandas.DataFrame:
         """A pandas frame: a row a point, in columns name, one for each label, step, timestamp (UTC) and value.
 
+        With more than 32 keys of labels it's one column ``labels`` for all of them, each set as a JSON object.
         ``wide`` gives a row for each time (or step), and a column for each series, NaN where it has no point.
         ``every_secs`` makes that the means over stretches of so many seconds: series that were logged at different
         times, such as a loss and a utilization, then stand in one row.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("name", "step", "timestamp", "value")
 """The columns of a long table, besides one for each label."""
+LABELS = "labels"
+"""The column of whole label sets, as JSON objects, where there are too many keys for a column each."""
+MOST_LABEL_COLUMNS = 32
 _SHORTEST_SECS = 1e-6
 
 
@@ -46,6 +51,16 @@ def name_label_columns(keys: Sequence[str]) -> dict[str, str]:
         taken.add(name)
         names[key] = name
     return names
+
+
+def has_label_columns(keys: Sequence[str]) -> bool:
+    """Whether each label has a column of its own: with as many keys as series, points times keys fit nowhere."""
+    return len(keys) <= MOST_LABEL_COLUMNS
+
+
+def format_label_set(labels: Mapping[str, str]) -> str:
+    """A label set as a JSON object, its keys in order."""
+    return json.dumps(dict(labels), sort_keys=True, ensure_ascii=False)
 
 
 def to_utf8(text: str) -> str:
@@ -104,7 +119,7 @@ def to_polars(series: Sequence[SeriesPoints], wide: bool, on: str, every_secs: f
     for name, (codes, categories) in texts.items():
         # The last one stands for a label that a series doesn't carry: -1.
         words = pl.Series(name, [*categories, None], dtype=pl.String).cast(pl.Categorical)
-        built.append(words.gather(pl.Series(codes, dtype=pl.Int64)))
+        built.append(words.gather(pl.Series(codes).cast(pl.Int64)))
     moments = _polars_times(to_datetimes(numbers["timestamp"]))
     return pl.DataFrame([*built, pl.Series("step", numbers["step"]), moments, pl.Series("value", numbers["value"])])
 
@@ -119,14 +134,19 @@ def lengthen(
     texts: dict[str, tuple[numpy.ndarray[Any, Any], list[str]]] = {}
     keys = sorted({key for each in series for key in each.labels})
     columns: dict[str, list[str | None]] = {"name": [each.name for each in series]}
-    columns.update(
-        {column: [each.labels.get(key) for each in series] for key, column in name_label_columns(keys).items()}
-    )
+    if has_label_columns(keys):
+        columns.update(
+            {column: [each.labels.get(key) for each in series] for key, column in name_label_columns(keys).items()}
+        )
+    else:
+        columns[LABELS] = [format_label_set(each.labels) for each in series]
     for column, texts_or_none in columns.items():
         words = [None if word is None else to_utf8(word) for word in texts_or_none]
         categories = sorted({word for word in words if word is not None})
         numbers = {word: number for number, word in enumerate(categories)}
-        codes = np.array([-1 if word is None else numbers[word] for word in words], np.int64)
+        # No wider than pandas keeps them: there are as many as points.
+        kind = next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if len(numbers) <= np.iinfo(kind).max)
+        codes = np.array([-1 if word is None else numbers[word] for word in words], kind)
         texts[column] = np.repeat(codes, sizes), categories
     empty = np.empty(0)
     return texts, {
@@ -179,14 +199,12 @@ def name_columns(series: Sequence[SeriesPoints], axis: str) -> list[str]:
 
     Never that of the axis, nor one twice: the later ones are numbered.
     """
-    alike: dict[str, list[dict[str, str]]] = {}
-    for each in series:
-        alike.setdefault(each.name, []).append(each.labels)
+    sizes = Counter(each.name for each in series)
+    carried = Counter((each.name, key, value) for each in series for key, value in each.labels.items())
     names = []
     for each in series:
-        others = alike[each.name]
-        keys = sorted({key for labels in others for key in labels})
-        telling = [key for key in keys if len({labels.get(key) for labels in others}) > 1 and key in each.labels]
+        # A label that all of them carry with one value tells none from another.
+        telling = [key for key in sorted(each.labels) if carried[each.name, key, each.labels[key]] < sizes[each.name]]
         text = ",".join(f"{key}={each.labels[key]}" for key in telling)
         names.append(to_utf8(f"{each.name}{{{text}}}" if text else each.name))
     first = dict.fromkeys(names)  # what needs no number keeps its name

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from metrana.cli import text
+from metrana.cli.scale import find_exponent, restore, shrink
 from metrana.extras import has_package
 from metrana.store.series import SeriesInfo
 
@@ -25,7 +26,8 @@ _DOTS = 2  # in a braille character, side by side
 _BRIDGED_INTERVALS = 3.0
 # Further from the run's start than this many times its own length, a series' time is counted from its first point.
 _FARTHEST_SPANS = 20.0
-_LARGEST = 1e300  # the drawing's arithmetic overflows
+_LARGEST_SECS = 1e300  # of a time: the drawing's arithmetic overflows
+_SHORTEST_SECS = 1e-9  # of a chart
 _LEAST_COLUMNS, _MOST_COLUMNS = 30, 100
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _ASCII = str.maketrans("│┤├┌┐└┘─┬┴┼", "|||++++-+++")
@@ -64,19 +66,22 @@ class Charts:
     ) -> list[str]:
         """The lines of a chart of a metric's series, axes and all; none where fewer than two moments hold a number.
 
-        One that says so where the numbers are too large.
+        One that says so where the times are too large.
 
         ``floor`` and ``ceiling`` are values that the scale reaches at least.
         """
         start, end = min(each.first_time for each in series), max(each.last_time for each in series)
         low = min((each.low for each in series if each.finite), default=math.nan)
         high = max((each.high for each in series if each.finite), default=math.nan)
-        reach = max(abs(low), abs(high), abs(start), abs(end))
-        if not start < end or math.isnan(reach):
+        if not start < end or math.isnan(low):
             return []
-        if reach >= _LARGEST:
-            return ["no chart: values beyond what it can be drawn with"]
+        if max(abs(start), abs(end)) >= _LARGEST_SECS:
+            return ["no chart: times beyond what it can be drawn with"]
+        if end - start < _SHORTEST_SECS:
+            return []
         low, high = min(low, low if floor is None else floor), max(high, high if ceiling is None else ceiling)
+        exponent = find_exponent(low, high)
+        low, high = shrink((low, high), exponent)
         if low == high:
             low, high = low - (abs(low) or 1.0) * 0.1, high + (abs(high) or 1.0) * 0.1
         plot = _start_plot(self.width, height)
@@ -89,11 +94,11 @@ class Charts:
         marker = "." if self.is_ascii else "braille"
         for number, pieces in enumerate(lines):
             for times, values in pieces:
-                plot.plot([at - start for at in times], values, marker=marker, color=COLORS[number])
+                plot.plot([at - start for at in times], shrink(values, exponent), marker=marker, color=COLORS[number])
         plot.xlim(0.0, end - start)
         plot.ylim(low, high)
         heights = [low + (high - low) * part / (TICKS - 1) for part in range(TICKS)]
-        plot.yticks(heights, [_format_height(at, unit) for at in heights])
+        plot.yticks(heights, [_format_height(restore(at, exponent), unit) for at in heights])
         moments = [(end - start) * part / (TICKS - 1) for part in range(TICKS)]
         offset = start - index.info.started
         if abs(offset) > _FARTHEST_SPANS * (end - start):

@@ -17,11 +17,12 @@ from metrana.extras import need
 from metrana.store.layout import encode_value
 from metrana.store.reading import Reading
 from metrana.store.series import SeriesInfo
-from metrana.tables import name_label_columns, to_datetimes, to_utf8
+from metrana.tables import LABELS, format_label_set, has_label_columns, name_label_columns, to_datetimes, to_utf8
 
 COLUMNS = ("name", "labels", "step", "timestamp", "value")
 CHUNK_POINTS = 65_536
 GROUP_POINTS = 1_048_576  # in a row group of a Parquet file: the default of those who write them
+_GROUP_CHUNKS = 65_536  # of series that are short
 _ERRORS = "backslashreplace"  # names may hold what UTF-8 has no bytes for
 
 
@@ -54,7 +55,7 @@ def write_csv(chunks: Iterator[Chunk], file: IO[str]) -> None:
     csv.writer(file, lineterminator="\n").writerow(COLUMNS)
     for chunk in chunks:
         name = chunk.series.name
-        labels = json.dumps(dict(chunk.series.labels), sort_keys=True, ensure_ascii=False)
+        labels = format_label_set(dict(chunk.series.labels))
         # The module may leave a bare carriage return unquoted, and then doesn't read it back.
         quoting: Literal[0, 1] = csv.QUOTE_ALL if "\r" in name else csv.QUOTE_MINIMAL
         columns = chunk.steps.tolist(), chunk.times.tolist(), chunk.values.tolist()
@@ -74,28 +75,30 @@ def write_jsonl(chunks: Iterator[Chunk], file: IO[str]) -> None:
 
 
 def write_parquet(chunks: Iterator[Chunk], file: IO[bytes], label_keys: list[str]) -> None:
-    """Rows with a column for each label, and the timestamp as such, in UTC. Raises MissingExtraError."""
+    """Rows with the timestamp as such, in UTC, and a column for each label; one for all, as JSON, where they're many.
+
+    Raises MissingExtraError.
+    """
     need_parquet()
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    is_spread = has_label_columns(label_keys)
     text = pa.dictionary(pa.int32(), pa.string())
-    names = ["name", *name_label_columns(label_keys).values()]
+    names = ["name", *(name_label_columns(label_keys).values() if is_spread else [LABELS])]
     numbers = [("step", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("value", pa.float64())]
     schema = pa.schema([*((name, text) for name in names), *numbers])
-    waiting: list[Any] = []
+    waiting: list[Chunk] = []
+    count = 0
     with pq.ParquetWriter(file, schema) as writer:
         for chunk in chunks:
-            count, labels = len(chunk.values), dict(chunk.series.labels)
-            words = [chunk.series.name, *(labels.get(key) for key in label_keys)]
-            columns = [_repeat(pa, word, count) for word in words]
-            columns += [pa.array(chunk.steps), pa.array(to_datetimes(chunk.times)).cast(numbers[1][1])]
-            waiting.append(pa.record_batch([*columns, pa.array(chunk.values)], schema=schema))
-            if sum(map(len, waiting)) >= GROUP_POINTS:
-                writer.write_table(_join(pa, waiting, schema))
-                waiting = []
+            waiting.append(chunk)
+            count += len(chunk.values)
+            if count >= GROUP_POINTS or len(waiting) >= _GROUP_CHUNKS:
+                writer.write_table(_join(pa, waiting, schema, label_keys))
+                waiting, count = [], 0
         if waiting:
-            writer.write_table(_join(pa, waiting, schema))
+            writer.write_table(_join(pa, waiting, schema, label_keys))
 
 
 def need_parquet() -> None:
@@ -104,17 +107,30 @@ def need_parquet() -> None:
     need("numpy", "NumPy", "parquet", "Parquet")
 
 
-def _repeat(pa: Any, word: str | None, count: int) -> Any:
-    if word is None:
-        return pa.nulls(count, pa.dictionary(pa.int32(), pa.string()))
-    words = pa.array([to_utf8(word)], pa.string())
-    return pa.DictionaryArray.from_arrays(
-        pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(bytes(4 * count))]), words
-    )
+def _join(pa: Any, chunks: list[Chunk], schema: Any, label_keys: list[str]) -> Any:
+    import numpy as np
+
+    sizes = [len(chunk.values) for chunk in chunks]
+    sets = [dict(chunk.series.labels) for chunk in chunks]
+    words: list[list[str | None]] = [[chunk.series.name for chunk in chunks]]
+    if has_label_columns(label_keys):
+        words += [[labels.get(key) for labels in sets] for key in label_keys]
+    else:
+        words.append([format_label_set(labels) for labels in sets])
+    columns = [_repeat(pa, each, sizes) for each in words]
+    times = np.concatenate([np.asarray(chunk.times, np.float64) for chunk in chunks])
+    columns.append(pa.array(np.concatenate([np.asarray(chunk.steps, np.int64) for chunk in chunks])))
+    columns.append(pa.array(to_datetimes(times)).cast(schema.field("timestamp").type))
+    columns.append(pa.array(np.concatenate([np.asarray(chunk.values, np.float64) for chunk in chunks])))
+    return pa.table(columns, schema=schema)
 
 
-def _join(pa: Any, batches: list[Any], schema: Any) -> Any:
-    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
+def _repeat(pa: Any, words: list[str | None], sizes: list[int]) -> Any:
+    """A column in which each word stands as often as its series has points."""
+    import numpy as np
+
+    column = pa.array([None if word is None else to_utf8(word) for word in words], pa.string()).dictionary_encode()
+    return column.take(pa.array(np.repeat(np.arange(len(words)), sizes)))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -65,8 +66,9 @@ def test_the_newest_run_is_opened_where_none_is_named(store: Path) -> None:
     """As one wants right after a training."""
     put(store, head("later", T0 + 100), run="later")
     assert "later" == open_run(store, None).name
+    (store.parent / "empty").mkdir()
     with pytest.raises(metrana.RunNotFoundError, match="METRANA_DIR"):
-        open_run(store / "none", None)
+        open_run(store.parent / "empty", None)
     with pytest.raises(metrana.RunNotFoundError, match="'nope'"):
         open_run(store, "nope")
 
@@ -77,7 +79,31 @@ def test_runs_are_listed_and_narrowed_down() -> None:
     assert ["garbage", "killed", "rotated", "not-finite", "torn-lines", "two-writers"] == names
     assert ["torn-lines", "two-writers"] == [run.name for run in metrana.runs(dir=GOLDEN, name="t*")]
     assert 3 == len(metrana.runs(dir=GOLDEN, project="llm", status="closed"))
-    assert [] == metrana.runs(dir=GOLDEN / "none")
+    assert ["garbage"] == [run.name for run in metrana.runs(dir=GOLDEN, name="g*", status="ended")]
+    assert ["garbage"] == [run.name for run in metrana.runs(dir=GOLDEN, limit=1)]
+    assert ["two-writers"] == [run.name for run in metrana.runs(dir=GOLDEN, name="llm/two*")]
+
+
+@pytest.mark.parametrize("argument", [{"limit": 0}, {"limit": True}, {"limit": "2"}, {"status": "over"}])
+def test_a_limit_or_status_that_is_none_is_an_error(argument: dict[str, Any]) -> None:
+    """The message names it."""
+    with pytest.raises(metrana.SettingError, match=next(iter(argument))):
+        metrana.runs(dir=GOLDEN, **argument)
+
+
+def test_a_named_folder_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By argument or by variable; the default folder needn't be there before the first run."""
+    for look in (metrana.runs, metrana.open_run):
+        with pytest.raises(metrana.StoreError, match=r"none, which dir= names, isn't there"):
+            look(dir=tmp_path / "none")
+    monkeypatch.setenv("METRANA_DIR", str(tmp_path / "none"))
+    with pytest.raises(metrana.StoreError, match="METRANA_DIR"):
+        metrana.runs()
+    monkeypatch.delenv("METRANA_DIR")
+    monkeypatch.chdir(tmp_path)
+    assert [] == metrana.runs()
+    with pytest.raises(metrana.RunNotFoundError, match="no such folder"):
+        metrana.open_run()
 
 
 def test_series_are_selected_by_name_and_labels(store: Path) -> None:
@@ -289,3 +315,19 @@ def test_importing_metrana_loads_none_of_it() -> None:
     assert "[]\n" == done.stdout
     with pytest.raises(AttributeError, match="'nothing'"):
         metrana.nothing  # noqa: B018
+
+
+def test_very_many_label_keys_make_one_column(tmp_path: Path) -> None:
+    """Up to 32 keys each has a column; beyond that the set is one, so a frame grows with its points alone."""
+    pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    lines = [declare(number, "x", **{f"k{number}": "é"}) for number in range(33)]
+    put(tmp_path, head(), *lines, *(points(T0 + number, 0, {number: 1.0}) for number in range(33)))
+    run = metrana.open_run(dir=tmp_path)
+    columns = ["name", "labels", "step", "timestamp", "value"]
+    for frame in (run.series().to_pandas(), run.series().to_polars()):
+        assert columns == list(frame.columns)
+        assert '{"k0": "é"}' == frame["labels"][0]
+    few = run.series(labels={"k1": "*"}).to_polars()
+    assert ["name", "k1", "step", "timestamp", "value"] == few.columns
+    assert isinstance(few, polars.DataFrame)

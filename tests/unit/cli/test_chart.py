@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from metrana.cli.chart import Charts, choose_charts, has_charts
 from metrana.store.catalog import find_run
@@ -128,7 +131,18 @@ def test_series_infos_need_not_be_in_any_order(tmp_path: Path) -> None:
     assert "0s" == Charts(60).draw(index, series, 9, "")[-1].split()[0]
 
 
-def test_values_beyond_what_can_be_drawn_say_so(tmp_path: Path) -> None:
-    """The figures are there; why there's no chart is told."""
-    (line,) = draw(put_series(tmp_path, {0: 1e308, 5: -1e308}), Charts(60))
-    assert "no chart" in line
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(FINITE | st.sampled_from([5e-324, -5e-324, 1.7976931348623157e308, -1e308]), min_size=2, max_size=12))
+@example([5e-324, 5e-324])
+@example([1.7976931348623157e308, -1.7976931348623157e308])
+@example([1.7976931348623157e308, 1.7976931348623157e308])
+@example([1.0, 1.0 + 2**-52])
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+def test_any_finite_values_make_a_chart(values: list[float]) -> None:
+    """From the smallest subnormal number to the largest one: a chart with its axes, and the first value in it."""
+    with tempfile.TemporaryDirectory() as store:
+        lines = draw(put_series(Path(store), dict(enumerate(values))), Charts(60))
+    assert 9 == len(lines)
+    assert any(mark in BRAILLE for row in inside(lines) for mark in row)

@@ -246,3 +246,16 @@ def test_without_numpy_the_table_is_the_same(tmp_path: Path) -> None:
     ]
     assert outputs[0] == outputs[1]
     assert 1 + 3 * 51 == len(outputs[0].splitlines())
+
+
+def test_parquet_of_very_many_label_keys_has_one_column_for_them(tmp_path: Path) -> None:
+    """A column for each of as many keys as series would hold points times keys."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    lines = [declare(number, "x", **{f"k{number}": "1"}) for number in range(33)]
+    put(tmp_path, head(), *lines, *(points(T0 + number, 7, {number: 1.0}) for number in range(33)))
+    file = tmp_path / "out.parquet"
+    assert 0 == main(["export", "--dir", str(tmp_path), "--output", str(file)])
+    table = parquet.read_table(file)
+    assert ["name", "labels", "step", "timestamp", "value"] == table.schema.names
+    assert sorted(f'{{"k{number}": "1"}}' for number in range(33)) == sorted(table.column("labels").to_pylist())
+    assert [7] * 33 == table.column("step").to_pylist()
