@@ -34,7 +34,7 @@ _SHARE_TO_SAVE = 0.01
 _LITTER_SECS = 3600.0
 # A segment that changed so recently may change once more without its state showing it: clocks of file systems stand
 # still for some milliseconds, those that count whole seconds for up to two.
-_UNSETTLED_NS = 500_000_000
+UNSETTLED_NS = 500_000_000
 _UNSETTLED_COARSE_NS = 2_500_000_000
 _SECOND_NS = 1_000_000_000
 # The fields of Head, in its order.
@@ -49,12 +49,16 @@ State = list[list[Any]]
 
 
 class Remembered:
-    """The ends of a store's writers by their folders. ``least`` is from how many writers on they're saved."""
+    """The ends of a store's writers by their folders.
 
-    def __init__(self, store_dir: str, least: int = SAVED_WRITERS) -> None:
+    ``least`` is from how many writers on they're saved, ``unsettled_ns`` for how long after a change they aren't kept.
+    """
+
+    def __init__(self, store_dir: str, least: int = SAVED_WRITERS, unsettled_ns: int = UNSETTLED_NS) -> None:
         self._store_dir = store_dir
         self._prefix = os.path.join(store_dir, "")
         self._least = least
+        self._unsettled_ns = unsettled_ns
         self._rows: dict[str, Any] | None = None  # as they were saved, each checked when it's asked for
         self._runs: list[Any] = []
         self._known: dict[str, tuple[State, WriterEnds]] = {}
@@ -73,7 +77,9 @@ class Remembered:
 
     def keep(self, folder: str, state: State, ends: WriterEnds, looked_ns: int) -> None:
         """Remember what was read of a writer whose segments had that state at a time, in nanoseconds."""
-        if state and all(_is_settled(changed, written, looked_ns) for _, _, _, written, changed in state):
+        if state and all(
+            _is_settled(changed, written, looked_ns, self._unsettled_ns) for _, _, _, written, changed in state
+        ):
             self._seen[folder] = state, ends
             self._news += 1
 
@@ -119,10 +125,10 @@ def describe_state(paths: Sequence[str]) -> tuple[State, float]:
     return state if is_whole else [], written
 
 
-def _is_settled(changed: int, written: int, now: int) -> bool:
+def _is_settled(changed: int, written: int, now: int, unsettled_ns: int) -> bool:
     if os.name == "nt":  # where the other one is the time of creation
         changed = written
-    return now - changed > (_UNSETTLED_NS if changed % _SECOND_NS else _UNSETTLED_COARSE_NS)
+    return now - changed > (unsettled_ns if changed % _SECOND_NS else _UNSETTLED_COARSE_NS)
 
 
 def _load(store_dir: str) -> tuple[dict[str, Any], list[Any]]:
