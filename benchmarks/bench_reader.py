@@ -81,6 +81,13 @@ assert out.getvalue().count("\\n") == 10_001
 tell(secs=time.perf_counter() - start)
 """
 
+NODES = """
+start = time.perf_counter()
+from metrana.cli import main
+main(["runs", "--dir", {store!r}])
+tell(secs=time.perf_counter() - start)
+"""
+
 EXPORT = """
 start = time.perf_counter()
 from metrana.cli import main
@@ -131,8 +138,17 @@ def measure_runs(store: Path) -> None:
     report("metrana runs over 10,000 runs", run_many(RUNS.format(store=str(store)), 5)["secs"], "s", 2.0)
 
 
+def measure_nodes(store: Path) -> None:
+    snippet = NODES.format(store=str(store))
+    report("metrana runs over 8,000 writers, the first time", run_many(snippet, 1)["secs"], "s")
+    report("the second time", run_many(snippet, 7)["secs"], "s", 0.5)
+    with open(next(store.rglob("*.jsonl")), "a", encoding="ascii") as file:
+        file.write("\n")
+    report("after one of them grew", run_many(snippet, 1)["secs"], "s", 0.5)
+
+
 def main() -> None:
-    measures = {"day": measure_day, "second": measure_second, "runs": measure_runs}
+    measures = {"day": measure_day, "second": measure_second, "runs": measure_runs, "nodes": measure_nodes}
     for kind, measure in measures.items():
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "benchmarks.make_store", folder + "/store", kind]

@@ -127,7 +127,7 @@ def test_runs_are_narrowed_down(capsys: Capture) -> None:
     for words, expected in (
         (["t*"], ["torn-lines", "two-writers"]),
         (["llm/two-writers"], ["two-writers"]),
-        (["--project", "l?m", "--limit", "2"], ["not-finite", "rotated"]),
+        (["--project", "l?m", "--limit", "2"], ["garbage", "killed"]),
         (["--status", "closed", "--limit", "1"], ["rotated"]),
         (["two-writers-id"], ["two-writers"]),
     ):
