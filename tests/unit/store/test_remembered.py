@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metrana.store.catalog import Catalog, CatalogReader
-from metrana.store.remembered import FOLDER, NAME, Remembered
+from metrana.store.ends import WriterEnds
+from metrana.store.remembered import FOLDER, NAME, Remembered, State
 from tests.unit.store.build import T0, end, head, make_host, points, put
 
 UNSETTLED_NS = 30_000_000  # longer than the clock of a file system stands still
@@ -315,3 +316,16 @@ def test_another_users_store_is_left_as_it_is(has_cache: bool) -> None:
         child.join(DEADLINE_SECS)
         assert not (store / FOLDER).exists()
         assert has_cache == bool(list(cache.rglob(NAME)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_kept"), [(999_000_001, True), (500_000_001, True), (1_900_000_001, False), (1_000_000_000, False)]
+)
+def test_what_has_just_changed_is_not_remembered(store: Path, changed: int, is_kept: bool) -> None:
+    """Once more it could change unseen: within the pause of a file system's clock, longer where that counts seconds."""
+    remembered = Remembered(str(store))
+    ends = WriterEnds(None, 1, None, None)
+    state: State = [["000001.jsonl", 1, 2, changed, changed]]
+    remembered.keep("writer", state, ends, looked_ns=2_000_000_000)
+    remembered.end_reading()
+    assert is_kept == (ends == remembered.find("writer", state))
