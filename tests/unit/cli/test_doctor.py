@@ -9,7 +9,7 @@ import pytest
 
 from metrana.cli import doctor
 from metrana.errors import MetranaError
-from tests.unit.system.played import CASES, DATA
+from tests.unit.system.played import CASES, case_folder
 
 
 def run(*words: str) -> int:
@@ -22,7 +22,7 @@ def run(*words: str) -> int:
 @pytest.mark.parametrize("name", [name for name in CASES if name != "v2-vanishing-enodev"])
 def test_json_of_a_played_machine(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The JSON tells the cgroup version, the memory limit with its level and usage, and the CPU limit."""
-    folder = DATA / "cgroup" / name
+    folder = case_folder(name)
     expected = json.loads((folder / "expected.json").read_text())
     assert 0 == run("--json", "--root", str(folder))
     found = json.loads(capsys.readouterr().out)
@@ -38,7 +38,7 @@ def test_json_of_a_played_machine(name: str, capsys: pytest.CaptureFixture[str])
 
 def test_text_names_every_level(capsys: pytest.CaptureFixture[str]) -> None:
     """The text tells what's used of which limit, where both come from, and what the other levels say."""
-    assert 0 == run("--root", str(DATA / "cgroup" / "v2-middle-ancestor-tightest"))
+    assert 0 == run("--root", str(case_folder("v2-middle-ancestor-tightest")))
     text = capsys.readouterr().out
     assert "cgroup  v2\n" in text
     assert "800 MiB used of 1 GiB, the tightest limit: /sys/fs/cgroup/a/b/c\n" in text
@@ -50,7 +50,7 @@ def test_text_names_every_level(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_text_of_a_played_machine(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every machine has a text."""
-    assert 0 == run("--root", str(DATA / "cgroup" / name))
+    assert 0 == run("--root", str(case_folder(name)))
     assert capsys.readouterr().out.startswith("cgroup  ")
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from metrana.store.layout import run_folder, segment_file
 from metrana.system.host import Host
+from tests.trees import unpacked
 
-GOLDEN = Path(__file__).parents[2] / "data" / "store"
+GOLDEN = unpacked("store")
 T0 = 1767225600.0
 
 

@@ -1,4 +1,4 @@
-"""Machines to play back: a Host on a folder of tests/data or of a test's own, with a clock of its own."""
+"""Machines to play back: a Host on a tree of tests/data or on a test's own folder, with a clock of its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from metrana.system.health import Health
 from metrana.system.host import READ_LIMIT_BYTES, Host
+from tests.trees import DATA, SUFFIX, unpacked
 
-DATA = Path(__file__).parents[2] / "data"
-CASES = sorted(path.parent.name for path in (DATA / "cgroup").glob("*/expected.json"))
+CASES = sorted(path.stem for path in (DATA / "cgroup").glob(f"*{SUFFIX}"))
 
 STAT = "cpu  400 0 0 3600 0 0 0 0 0 0\n" + "".join(f"cpu{cpu} 100 0 0 900 0 0 0 0 0 0\n" for cpu in range(4))
 MEMINFO = "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n"
@@ -55,9 +55,14 @@ def build_tree(root: Path, files: Mapping[str, str]) -> Path:
     return root
 
 
+def case_folder(name: str) -> Path:
+    """The machine of a case of tests/data/cgroup."""
+    return unpacked(f"cgroup/{name}")
+
+
 def load_case(name: str) -> tuple[PlayedHost, dict[str, Any]]:
     """A case of tests/data/cgroup and what's expected of it."""
-    folder = DATA / "cgroup" / name
+    folder = case_folder(name)
     expected: dict[str, Any] = json.loads((folder / "expected.json").read_text())
     return PlayedHost(folder, expected.get("inject")), expected
 

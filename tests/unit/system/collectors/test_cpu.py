@@ -6,9 +6,9 @@ import pytest
 
 from metrana.errors import ReadFailed
 from metrana.system.collectors.cpu import UTILIZATION, CpuCollector
-from tests.unit.system.played import CASES, DATA, V2_MOUNT, PlayedHost, build_health, build_tree, load_case
+from tests.unit.system.played import CASES, V2_MOUNT, PlayedHost, build_health, build_tree, case_folder, load_case
 
-LATER = [name for name in CASES if (DATA / "cgroup" / name / "later").is_dir()]
+LATER = [name for name in CASES if (case_folder(name) / "later").is_dir()]
 QUOTA = {
     "proc/self/cgroup": "0::/a\n",
     "proc/self/mountinfo": V2_MOUNT,
@@ -31,7 +31,7 @@ def test_case(name: str) -> None:
     host, expected = load_case(name)
     collector = CpuCollector(host, build_health())
     assert [] == collector.collect()
-    host.move_on(expected["later"]["elapsed_s"], DATA / "cgroup" / name / "later")
+    host.move_on(expected["later"]["elapsed_s"], case_folder(name) / "later")
     (sample,) = collector.collect()
     assert UTILIZATION is sample.metric
     assert expected["later"]["cpu_percent"] == pytest.approx(sample.value, abs=0.05)

@@ -9,9 +9,10 @@ import pytest
 from metrana.system.collectors.cpu import CpuCollector
 from metrana.system.collectors.memory import MemoryCollector
 from metrana.system.collectors.process import ProcessCollector
-from tests.unit.system.played import DATA, PlayedHost, build_health
+from tests.trees import unpacked
+from tests.unit.system.played import PlayedHost, build_health
 
-BIG = DATA / "host_512g"
+BIG = unpacked("host_512g")
 
 
 def test_large_machine(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from metrana.system.host import Host
 from metrana.system.sources.cgroup import Cgroup
-from tests.unit.system.played import CASES, DATA, V2_MOUNT, PlayedHost, build_tree, load_case
+from tests.trees import entries_of
+from tests.unit.system.played import CASES, V2_MOUNT, PlayedHost, build_tree, load_case
 
 MIB = 1 << 20
 UNLIMITED = "9223372036854771712\n"
@@ -331,11 +332,11 @@ SHAPES = (
     "v1-torque",
 )
 FILES = {
-    name: sorted(
-        str(path.relative_to(DATA / "cgroup" / name))
-        for path in (DATA / "cgroup" / name).rglob("*")
-        if path.is_file() and "later" not in path.parts and path.name != "expected.json"
-    )
+    name: {
+        entry.path: entry.content
+        for entry in entries_of(f"cgroup/{name}")
+        if entry.kind == "file" and not entry.path.startswith("later/") and entry.path != "expected.json"
+    }
     for name in SHAPES
 }
 CHANGES = st.one_of(
@@ -350,19 +351,17 @@ CHANGES = st.one_of(
 def test_no_tree_raises(data: st.DataObject) -> None:
     """Whatever stands in a machine's files, or in place of them, both readings answer."""
     name = data.draw(st.sampled_from(SHAPES))
-    changes = data.draw(st.dictionaries(st.sampled_from(FILES[name]), CHANGES, max_size=6))
+    changes = data.draw(st.dictionaries(st.sampled_from(sorted(FILES[name])), CHANGES, max_size=6))
     with tempfile.TemporaryDirectory() as folder:
         inject = {}
-        for path in FILES[name]:
+        for path, content in FILES[name].items():
             target = Path(folder, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             change = changes.get(path)
             if change == "folder":
                 target.mkdir()
             elif change != "missing":
-                target.write_bytes(
-                    change if isinstance(change, bytes) else (DATA / "cgroup" / name / path).read_bytes()
-                )
+                target.write_bytes(change if isinstance(change, bytes) else content)
             if isinstance(change, str) and change.isupper() or change == "read:ENODEV":
                 inject[path] = str(change)
         cgroup = Cgroup(PlayedHost(Path(folder), inject))
