@@ -44,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
 
     for name in args.allow_host:
         if not is_host(name):
-            raise MetranaError(f"--allow-host {name!r} is no name of a machine: as in http://NAME:7430/, without a port")
+            raise MetranaError(
+                f"--allow-host {name!r} is no name of a machine: as in http://NAME:7430/, without a port"
+            )
     if os.path.exists(args.dir) and not os.path.isdir(args.dir):
         raise MetranaError(f"{args.dir} is no folder: name the folder of a store")
 

@@ -39,7 +39,9 @@ def serve(
     shelf = Shelf(store_dir)
     try:
         with ThreadPoolExecutor(_THREADS, "metrana-ui") as pool:
-            asyncio.run(_serve(shelf, Guard(address, allowed), list_urls(address, listening), listening, pool, announce))
+            asyncio.run(
+                _serve(shelf, Guard(address, allowed), list_urls(address, listening), listening, pool, announce)
+            )
     finally:
         shelf.close()
 

@@ -18,7 +18,7 @@ export function entriesOf(metric, runs, filters) {
     const name = runs.length > 1 ? [run.info.name] : [];
     const common = { run, dash: at === 0 ? "solid" : "dashed", isBand };
     if (isBand) {
-      const title = [...name, `${series.length} series, min – mean – max`];
+      const title = series.length > 1 ? [...name, `${series.length} series, min – mean – max`] : name;
       return [{ ...common, color: at, title, figure: figureOf(series) }];
     }
     const colors = isOneEach ? [at] : colorsOf(series, filters.values);
@@ -34,7 +34,7 @@ function titleOf(series, keys) {
 // The lowest and the highest of the last values; NaN is neither.
 function figureOf(series) {
   const finite = series.filter((one) => one.value !== null).sort((a, b) => a.value - b.value);
-  return finite.length ? `${finite[0].figure} to ${finite.at(-1).figure}` : series[0].figure;
+  return finite.length > 1 ? `${finite[0].figure} to ${finite.at(-1).figure}` : (finite[0] ?? series[0]).figure;
 }
 
 export class Legend {
