@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 needs_debian_package cc gcc
 needs_debian_package chromium chromium
 needs_debian_package chromedriver chromium-driver
+needs_debian_package pdftoppm poppler-utils
 make_venv .venv
 .venv/bin/python -m pip install --quiet --upgrade tox
 # Several environments at a time: most of what the tests do is wait.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from metrana.cli import text
 from metrana.cli.scale import find_exponent, restore, shrink
+from metrana.cli.ticks import choose_moments, widen
 from metrana.extras import has_package
+from metrana.store.life import find_window
 from metrana.store.series import SeriesInfo
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ PACKAGES = ("plotext", "numpy")
 COLORS = ("blue+", "orange+", "green+", "red+", "magenta+", "cyan+", "gray+", "white")
 MOST_LINES = len(COLORS)  # in one chart; of more series it's the lowest, the mean and the highest
 TICKS = 5
+_COLUMNS_A_TICK = 12
 _DOTS = 2  # in a braille character, side by side
 # A stretch without points is drawn through up to this many times the usual distance of two points.
 _BRIDGED_INTERVALS = 3.0
@@ -70,7 +73,9 @@ class Charts:
 
         ``floor`` and ``ceiling`` are values that the scale reaches at least.
         """
-        start, end = min(each.first_time for each in series), max(each.last_time for each in series)
+        first, last = min(each.first_time for each in series), max(each.last_time for each in series)
+        life = find_window(index.info.started, index.info.last, [(s.first_time, s.last_time) for s in index.series])
+        start, end = max(first, life[0]), min(last, life[1])
         low = min((each.low for each in series if each.finite), default=math.nan)
         high = max((each.high for each in series if each.finite), default=math.nan)
         if not start < end or math.isnan(low):
@@ -79,11 +84,6 @@ class Charts:
             return ["no chart: times beyond what it can be drawn with"]
         if end - start < _SHORTEST_SECS:
             return []
-        low, high = min(low, low if floor is None else floor), max(high, high if ceiling is None else ceiling)
-        exponent = find_exponent(low, high)
-        low, high = shrink((low, high), exponent)
-        if low == high:
-            low, high = low - (abs(low) or 1.0) * 0.1, high + (abs(high) or 1.0) * 0.1
         plot = _start_plot(self.width, height)
         dots = max(2, self.width * _DOTS)
         if len(series) <= MOST_LINES:
@@ -92,6 +92,14 @@ class Charts:
             band = index.band(series, start, end, dots)
             lines = [_split(band.x, values) for values in (band.low, band.mean, band.high)]
         marker = "." if self.is_ascii else "braille"
+        drawn_values = [value for pieces in lines for _, values in pieces for value in values]
+        if not drawn_values:
+            return ["no chart: no number within the run's time"]
+        low, high = min(drawn_values), max(drawn_values)
+        low, high = min(low, low if floor is None else floor), max(high, high if ceiling is None else ceiling)
+        low, high = widen(low, high, unit)
+        exponent = find_exponent(low, high)
+        low, high = shrink((low, high), exponent)
         for number, pieces in enumerate(lines):
             for times, values in pieces:
                 plot.plot([at - start for at in times], shrink(values, exponent), marker=marker, color=COLORS[number])
@@ -99,17 +107,18 @@ class Charts:
         plot.ylim(low, high)
         heights = [low + (high - low) * part / (TICKS - 1) for part in range(TICKS)]
         plot.yticks(heights, [_format_height(restore(at, exponent), unit) for at in heights])
-        moments = [(end - start) * part / (TICKS - 1) for part in range(TICKS)]
         offset = start - index.info.started
         if abs(offset) > _FARTHEST_SPANS * (end - start):
             offset = 0.0
-        plot.xticks(moments, [_format_elapsed(offset + at, end - start) for at in moments])
+        moments = choose_moments(offset, offset + end - start, min(TICKS, self.width // _COLUMNS_A_TICK))
+        plot.xticks([at - offset for at, _ in moments], [label for _, label in moments])
         drawn = str(plot.build())
         if not self.has_color:
             drawn = _ESCAPES.sub("", drawn)
         if self.is_ascii:
             drawn = drawn.translate(_ASCII)
-        return [line.rstrip() for line in drawn.splitlines()]
+        told = ["points lie outside of the run's time"] if first < start or last > end else []
+        return [line.rstrip() for line in drawn.splitlines()] + told
 
 
 def has_charts() -> bool:
@@ -174,12 +183,3 @@ def _pairs(times: list[float]) -> Iterator[tuple[float, float]]:
 
 def _format_height(value: float, unit: str) -> str:
     return text.format_value(value, unit) if unit else f"{value:.4g}"
-
-
-def _format_elapsed(secs: float, span: float) -> str:
-    """A time since the run's start, as exact as a chart of such a span can show."""
-    exactness = 60.0 if span >= 3600 else 1.0 if span >= 10 else 0.1
-    secs = round(secs / exactness) * exactness
-    if not secs or (abs(secs) < 60 and exactness >= 1.0):
-        return f"{secs:.0f}s"
-    return ("-" if secs < 0 else "") + text.format_duration(abs(secs))

@@ -38,8 +38,13 @@ def find_unit(name: str) -> str:
 
 def format_value(value: float, unit: str) -> str:
     """A value with its unit, bytes in the largest binary unit that leaves a number of one or more."""
+    return format_figure(value, unit) + ("" if unit == "bytes" else unit)
+
+
+def format_figure(value: float, unit: str) -> str:
+    """A value as it stands before its unit; bytes, whose unit depends on the value, with it."""
     if unit != "bytes":
-        return f"{value:.6g}{unit}" if unit == "" else f"{value:.4g}{unit}"
+        return f"{value:.6g}" if unit == "" else f"{value:.4g}"
     if not math.isfinite(value):
         return f"{value}"
     power = 0

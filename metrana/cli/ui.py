@@ -21,6 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="ADDRESS", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)"
     )
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="answer under this name too: an alias, a forwarded port; several times",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,13 +37,21 @@ def run(args: argparse.Namespace) -> int:
         raise MetranaError("--host names no address: 127.0.0.1 is this machine alone, 0.0.0.0 all its networks")
     for module, package in (("bokeh", "Bokeh"), ("tornado", "Tornado"), ("numpy", "NumPy")):
         need(module, package, "ui", _PURPOSE)
+    from metrana.ui.guard import is_host
+
+    for name in args.allow_host:
+        if not is_host(name):
+            raise MetranaError(
+                f"--allow-host {name!r} is no name of a machine: as in http://NAME:7430/, without a port"
+            )
 
     from metrana.ui.server import serve
 
-    def announce(url: str) -> None:
-        print(f"{url}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it", flush=True)
+    def announce(urls: list[str]) -> None:
+        others = "".join(f"{url}  from elsewhere\n" for url in urls[1:])
+        print(f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it\n{others}", end="", flush=True)
         if not os.path.isdir(args.dir):
             print(describe_absence(args.dir), flush=True)
 
-    serve(args.dir, args.host, args.port, announce)
+    serve(args.dir, args.host, args.port, announce, args.allow_host)
     return 0

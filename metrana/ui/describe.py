@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metrana.cli.text import find_unit, format_project
+from metrana.cli.text import find_unit, format_figure, format_project
 from metrana.store.ends import RUNNING
 from metrana.store.index import SeriesInfo
 from metrana.store.layout import FORMAT_VERSION
@@ -37,6 +37,7 @@ def describe_info(key: str, info: RunInfo) -> dict[str, Any]:
 
 
 def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
+    """A series for the page. ``figure`` is its last value as ``metrana show`` has it, NaN and infinities too."""
     return {
         "n": number,
         "name": series.name,
@@ -46,6 +47,7 @@ def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
         "last": finite(series.last_time),
         "steps": [series.lowest_step, series.highest_step],
         "value": finite(series.last_value),
+        "figure": format_figure(series.last_value, find_unit(series.name)),
         "finite": series.finite,
     }
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
+from collections.abc import Iterable
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?\.?")
 
 # The page loads nothing from elsewhere and sends nothing there, whatever stands in a run. Bokeh sets styles of its own.
 HEADERS = {
@@ -22,12 +26,12 @@ class Guard:
     """Tells which Host headers are answered.
 
     A page elsewhere may point a name of its own at this machine and then read what's served under it (DNS rebinding).
-    So names are answered only where they're this machine's; addresses can't be rebound.
+    So names are answered only where they're this machine's or ``allowed``; addresses can't be rebound.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, allowed: Iterable[str] = ()) -> None:
         self._is_loopback = is_loopback(address)
-        self._names = {"localhost", _normalize(address)}
+        self._names = {"localhost", _normalize(address), *map(_normalize, allowed)}
         if not self._is_loopback:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
@@ -38,6 +42,11 @@ class Guard:
             return True
         address = _parse_address(name)
         return address is not None and (address.is_loopback or not self._is_loopback)
+
+
+def is_host(name: str) -> bool:
+    """Whether a browser can ask under this name or address; one with a port isn't a name."""
+    return _HOST_NAME.fullmatch(name) is not None or _parse_address(_normalize(name)) is not None
 
 
 def is_loopback(address: str) -> bool:

@@ -16,6 +16,7 @@ import metrana
 from metrana.cli.text import SYSTEM_GROUPS
 from metrana.errors import MetranaError, RunNotFoundError
 from metrana.store.index import SeriesInfo
+from metrana.store.life import find_window
 from metrana.ui.describe import (
     describe_attributes,
     describe_damage,
@@ -24,6 +25,7 @@ from metrana.ui.describe import (
     describe_series,
     explain_group,
     explain_parts,
+    finite,
 )
 from metrana.ui.guard import HEADERS, Guard
 from metrana.ui.shelf import OpenRun, Shelf
@@ -154,9 +156,11 @@ def describe_run(shelf: Shelf, key: str, since: str) -> dict[str, Any]:
     described = describe_info(key, info)
     attributes = index.attributes
     metrics = {series.name for series in changed.values()}
+    window = find_window(info.started, info.last, [(series.first_time, series.last_time) for series in run.series])
     return {
         "token": token,
         "info": described,
+        "window": [finite(at) for at in window],
         "progress": index.progress,
         "problems": describe_damage(index.skipped_lines, index.unreadable, index.newest_version),
         "attributes": describe_attributes(attributes),

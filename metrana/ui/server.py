@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tornado.httpserver import HTTPServer
 
 from metrana.errors import MetranaError, describe_error
+from metrana.ui.addresses import EVERY_ADDRESS, list_addresses
 from metrana.ui.guard import Guard
 from metrana.ui.handlers import make_application
 from metrana.ui.shelf import Shelf
@@ -21,8 +22,16 @@ _THREADS = 4
 _MOST_REQUEST_BYTES = 8 * 1024 * 1024
 
 
-def serve(store_dir: str, address: str, port: int | None, announce: Callable[[str], None]) -> None:
-    """Serve the page over a store until interrupted; ``announce`` gets its URL once it can be opened.
+def serve(
+    store_dir: str,
+    address: str,
+    port: int | None,
+    announce: Callable[[list[str]], None],
+    allowed: Sequence[str] = (),
+) -> None:
+    """Serve the page over a store until interrupted; ``announce`` gets its URLs once they can be opened.
+
+    Requests under the ``allowed`` names are answered beside those under this machine's own.
 
     Without a port it's the first free one from DEFAULT_PORT on; 0 is any. Raises MetranaError where it can't listen.
     """
@@ -30,7 +39,9 @@ def serve(store_dir: str, address: str, port: int | None, announce: Callable[[st
     shelf = Shelf(store_dir)
     try:
         with ThreadPoolExecutor(_THREADS, "metrana-ui") as pool:
-            asyncio.run(_serve(shelf, address, listening, pool, announce))
+            asyncio.run(
+                _serve(shelf, Guard(address, allowed), list_urls(address, listening), listening, pool, announce)
+            )
     finally:
         shelf.close()
 
@@ -58,20 +69,27 @@ def listen(address: str, port: int | None) -> socket.socket:
     raise AssertionError("there's always a port to try")
 
 
-def format_url(address: str, listening: socket.socket) -> str:
-    """Where the page is opened on this machine."""
-    port = listening.getsockname()[1]
-    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(address, address)
-    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"
+def list_urls(address: str, listening: socket.socket) -> list[str]:
+    """Where the page can be opened: on this machine first, then, where all networks are served, from elsewhere."""
+    bound, port = listening.getsockname()[:2]
+    names = [address]
+    if bound in EVERY_ADDRESS:
+        names = [EVERY_ADDRESS[bound], *list_addresses(listening.family)]
+    return [f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/" for name in names]
 
 
 async def _serve(
-    shelf: Shelf, address: str, listening: socket.socket, pool: ThreadPoolExecutor, announce: Callable[[str], None]
+    shelf: Shelf,
+    guard: Guard,
+    urls: list[str],
+    listening: socket.socket,
+    pool: ThreadPoolExecutor,
+    announce: Callable[[list[str]], None],
 ) -> None:
-    application = make_application(shelf, Guard(address), pool)
+    application = make_application(shelf, guard, pool)
     server = HTTPServer(application, max_body_size=_MOST_REQUEST_BYTES)
     server.add_socket(listening)
-    announce(format_url(address, listening))
+    announce(urls)
     try:
         await asyncio.Event().wait()
     finally:

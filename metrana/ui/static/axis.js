@@ -1,25 +1,40 @@
 // The axes that charts share: what there is to see, and which part of it is shown.
 
 const FARTHEST = 1e300;
-const LEAST = { time: 0.001, step: 1 };
+const LEAST = { time: 0.001, step: 3 }; // three whole steps have three ticks
 
 export class Axis {
   constructor(by) {
     this.by = by;
-    this.domain = [0, 1];
-    this.window = null; // null: all of the domain, and what's appended to it
+    this.domain = [0, 1]; // all points
+    this.home = [0, 1]; // the runs' lives, which are shown until somebody zooms
+    this.window = null; // null: home, and what's appended to it
   }
 
   get shown() {
-    return this.window ?? this.domain;
+    return this.window ?? this.home;
   }
 
-  setDomain(start, end) {
-    const least = this.by === "time" ? 10 : 1;
+  // Whether points lie outside of what's shown first.
+  get isWider() {
+    return this.domain[0] < this.home[0] || this.domain[1] > this.home[1];
+  }
+
+  setDomain(spans, windows) {
+    const join = (pairs) => [Math.min(...pairs.map(([start]) => start)), Math.max(...pairs.map(([, end]) => end))];
+    this.home = this.#widen(join(windows));
+    this.domain = this.#widen(join([...spans, this.home]));
+  }
+
+  #widen([start, end]) {
     // Between the farthest ends that a damaged run may have lies more than any number.
     const [low, high] = [Math.max(start, -FARTHEST), Math.min(end, FARTHEST)];
-    const pad = high > low ? 0 : Math.max(least, Math.abs(low) * 1e-9);
-    this.domain = [low - pad, high + pad];
+    if (this.by === "step") return [low, Math.max(high, low + 2)];
+    return [low, high > low ? high : low + Math.max(10, Math.abs(low) * 1e-9)];
+  }
+
+  showAll() {
+    this.window = this.isWider ? [...this.domain] : null;
   }
 
   zoom(start, end) {
@@ -28,7 +43,8 @@ export class Axis {
     const least = Math.max(LEAST[this.by], Math.abs(low) * 1e-12);
     if (high - low < least) [low, high] = [(low + high) / 2 - least / 2, (low + high) / 2 + least / 2];
     const isAll = low <= this.domain[0] && high >= this.domain[1];
-    this.window = isAll ? null : [low, high];
+    if (isAll) this.showAll();
+    else this.window = [low, high];
   }
 
   scale(factor, at = null) {

@@ -1,92 +1,42 @@
-// Numbers, times and the ticks of axes as text.
+// Numbers and times as text. Figures are those of `metrana show`, character by character.
 
-const GIB = 2 ** 30;
-const MOST_TICKS = 24;
 const DAY = 86400;
-const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
-  DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY];
-const FARTHEST_SECS = 8e12; // what a Date can hold
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+export const FARTHEST_SECS = 8e12; // what a Date can hold
 
-// How a metric's values are shown: bytes in GiB, percent on an axis from 0 to 100.
-export function scaleOf(unit) {
-  return unit === "bytes" ? { unit: "GiB", factor: 1 / GIB } : { unit, factor: 1 };
+// The unit of an axis and what turns a metric's values into it: of bytes the one that fits the largest value.
+export function scaleOf(unit, largest) {
+  if (unit !== "bytes") return { unit, factor: 1 };
+  const power = binaryPower(largest);
+  return { unit: BYTES[power], factor: 1024 ** -power };
 }
 
-export function formatNumber(value) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
-  const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(2).replace("-", "−");
-  const text = size >= 1e4 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(4));
-  return text.replace("-", "−");
+function binaryPower(value) {
+  let power = 0;
+  for (let size = Math.abs(value); size >= 1024 && power < BYTES.length - 1; size /= 1024) power += 1;
+  return power;
 }
 
-function formatTick(value, step) {
-  const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e16 || step < 1e-6)) return value.toExponential(1).replace("e+", "e").replace(/-/g, "−");
-  for (const [unit, suffix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (size >= unit && size >= 1e4) return `${trim(value / unit, step / unit)}${suffix}`.replace("-", "−");
-  }
-  return trim(value, step).replace("-", "−");
+// A value as it stands before its unit; bytes, whose unit depends on the value, with it.
+export function formatFigure(value, unit) {
+  if (unit !== "bytes") return formatGeneral(value, unit === "" ? 6 : 4);
+  if (!Number.isFinite(value)) return formatGeneral(value, 4);
+  const power = binaryPower(value);
+  return power === 0 ? `${Math.round(value)} B` : `${formatGeneral(value / 1024 ** power, 4)} ${BYTES[power]}`;
 }
 
-function trim(value, step) {
-  const digits = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
-  return (+value.toFixed(digits)).toString();
+// What C and Python call %g: so many significant digits, without zeros at the end.
+function formatGeneral(value, digits) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+  const [mantissa, power] = value.toExponential(digits - 1).split("e");
+  const exponent = Number(power);
+  const trimmed = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  if (exponent >= -4 && exponent < digits) return trimmed(value.toFixed(digits - 1 - exponent));
+  return `${trimmed(mantissa)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
-// Ticks as a map from position to text. "wanted" is how many fit.
-export function numberTicks(start, end, wanted) {
-  const span = end - start;
-  if (!(span > 0) || !Number.isFinite(span)) return new Map();
-  const rough = span / Math.max(1, wanted);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
-  return walk(start, end, step, 0, (value) => formatTick(value, step));
-}
-
-export function stepTicks(start, end, wanted) {
-  // A step is a whole number: no tick lies between two.
-  if (end - start < wanted) return walk(start, end, 1, 0, (value) => formatTick(value, 1));
-  return numberTicks(start, end, wanted);
-}
-
-export function timeTicks(start, end, wanted, isElapsed) {
-  const span = end - start;
-  if (!(span > 0) || !Number.isFinite(span)) return new Map();
-  const rough = span / Math.max(1, wanted);
-  const isPlain = isElapsed || (Math.abs(start) < FARTHEST_SECS && Math.abs(end) < FARTHEST_SECS);
-  if (!isPlain || rough > TIME_STEPS.at(-1)) return numberTicks(start, end, wanted);
-  if (rough < 0.5) {
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    return walk(start, end, step, 0, (t) => (isElapsed ? `${t.toFixed(digits)}s` : formatClock(t, digits)));
-  }
-  const step = TIME_STEPS.find((candidate) => candidate >= rough);
-  if (isElapsed) return walk(start, end, step, 0, (t) => formatDuration(t));
-  const shift = -new Date(start * 1000).getTimezoneOffset() * 60;
-  let day = null;
-  return walk(start, end, step, shift, (t) => {
-    const date = new Date(t * 1000);
-    const isNewDay = day !== null && date.toDateString() !== day;
-    day = date.toDateString();
-    if (step >= DAY || isNewDay) return date.toLocaleDateString("en", { month: "short", day: "numeric" });
-    return formatClock(t, step < 60 ? 0 : null);
-  });
-}
-
-function walk(start, end, step, shift, label) {
-  const ticks = new Map();
-  const first = Math.ceil((start + shift) / step);
-  for (let index = 0; index < MOST_TICKS; index++) {
-    const at = (first + index) * step - shift;
-    if (!(at <= end)) break;
-    ticks.set(at, label(at));
-  }
-  return ticks;
-}
-
-function formatClock(t, digits) {
+export function formatClock(t, digits) {
   const date = new Date(t * 1000);
   const two = (number) => String(number).padStart(2, "0");
   const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
@@ -96,7 +46,7 @@ function formatClock(t, digits) {
 }
 
 export function formatTime(t) {
-  if (t === null || !(Math.abs(t) < FARTHEST_SECS)) return t === null ? "unknown" : formatNumber(t);
+  if (t === null || !(Math.abs(t) < FARTHEST_SECS)) return t === null ? "unknown" : formatFigure(t, "");
   const date = new Date(t * 1000);
   const two = (number) => String(number).padStart(2, "0");
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${formatClock(t, 0)}`;

@@ -35,6 +35,28 @@ export function telling(series) {
   return [...keys].filter((key) => new Set(series.map((one) => one.labels[key])).size > 1).sort();
 }
 
+// What has been fetched of a legend's entries, as lines to draw: positions less the run's offset, colours as they are now.
+export function linesOf(entries, loaded, offsetOf) {
+  const style = getComputedStyle(document.documentElement);
+  const none = new Float64Array();
+  const counts = new Map(); // how many lines of a run there have been
+  return entries.map(({ run, color, dash, isBand, title }) => {
+    const position = counts.get(run) ?? 0;
+    counts.set(run, position + 1);
+    const found = loaded.get(run.key);
+    const columns = found?.columns[position] ?? { x: none, mean: none, low: none, high: none };
+    const offset = offsetOf(run);
+    return {
+      ...columns,
+      x: offset === 0 ? columns.x : columns.x.map((x) => x - offset),
+      index: color,
+      color: style.getPropertyValue(`--color-${color}`).trim(),
+      gap: found?.gap ?? 0,
+      dash, isBand, title,
+    };
+  });
+}
+
 // Line, band and dots of all lines in the columns that the glyphs read. "factor" turns values into the axis's unit.
 export function shapesOf(lines, factor) {
   const line = { xs: [], ys: [], color: [], dash: [] };

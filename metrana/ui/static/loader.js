@@ -1,6 +1,6 @@
 // Fetches what the charts need for the window they show, and nothing twice.
 
-import { fetchPoints } from "./api.js";
+import { fetchPoints, fetchPointsNow } from "./api.js";
 import { gridOf } from "./axis.js";
 import { join } from "./lines.js";
 import { gapOf, settledEnd } from "./run.js";
@@ -10,6 +10,7 @@ const WHOLE_MS = 60_000; // so often all of a growing chart is fetched: points m
 
 // What a chart lacks of one run's points; null where it has all there is.
 export function plan(chart, run, series, isBand) {
+  if (run.isGone || !series.length) return null;
   const { axis } = chart;
   const offset = axis.by === "time" ? chart.page.offsetOf(run) : 0;
   const [start, end] = axis.shown;
@@ -38,19 +39,38 @@ export function plan(chart, run, series, isBand) {
 
 // Fetches plans, as few questions as can be, and leaves the lines with their charts.
 export async function carryOut(plans, signal) {
+  await Promise.all(gather(plans).map(async ([several, question]) => {
+    try {
+      keepAll(several, await fetchPoints(question, signal), question.start);
+    } catch (error) {
+      if (error.status !== 404) throw error; // a run that's gone says so by itself, and the others go on
+    }
+  }));
+}
+
+// The same while the page waits, for printing.
+export function carryOutNow(plans) {
+  for (const [several, question] of gather(plans)) keepAll(several, fetchPointsNow(question), question.start);
+}
+
+function keepAll(several, answers, start) {
+  several.forEach((one, index) => keep(one, answers[index], start));
+}
+
+// Plans by the question that answers them.
+function gather(plans) {
   const together = new Map();
   for (const one of plans) {
     const key = [one.run.key, one.by, one.next.width, one.from, one.count].join(" ");
     if (!together.has(key)) together.set(key, []);
     together.get(key).push(one);
   }
-  await Promise.all([...together.values()].map(async (several) => {
+  return [...together.values()].map((several) => {
     const [{ run, by, next, from, count }] = several;
     const charts = several.map(({ series, isBand }) => ({ series: series.map((one) => one.n), band: isBand }));
     const start = from * next.width;
-    const answers = await fetchPoints({ run: run.key, by, start, width: next.width, count, charts }, signal);
-    several.forEach((one, index) => keep(one, answers[index], start));
-  }));
+    return [several, { run: run.key, by, start, width: next.width, count, charts }];
+  });
 }
 
 function keep({ chart, run, next, old, gap }, lines, start) {

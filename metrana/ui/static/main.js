@@ -1,11 +1,12 @@
 // Ties the page together: the list of runs, the run that's open, the tools above its charts, and what's new.
 
 import { ServerError, fetchRuns } from "./api.js";
-import { make, makeName, replace } from "./dom.js";
+import { make, makeName, printable, replace } from "./dom.js";
 import { Filters } from "./filters.js";
 import { formatDuration, formatTime } from "./format.js";
 import { RunList, sayStatus } from "./list.js";
 import { Page } from "./page.js";
+import { clearPaper, drawOnPaper } from "./print.js";
 import { Run } from "./run.js";
 
 const PAUSE_MS = 2000;
@@ -14,7 +15,7 @@ const $ = (id) => document.getElementById(id);
 const filters = new Filters($("filters"), () => page.redraw());
 const page = new Page($("groups"), filters, showZoom);
 const list = new RunList({ search: $("search"), counts: $("counts"), runs: $("runs"), more: $("more") }, openRun, overlay);
-const problems = { list: [], run: [], server: [], page: [] };
+const problems = { link: [], list: [], run: [], server: [], page: [] };
 let token = "";
 let opening = 0;
 let wake = () => {}; // ends the pause between two looks at the server
@@ -53,7 +54,7 @@ async function keepPolling() {
 async function refresh() {
   const { runs } = page;
   if (!runs.length) return;
-  const changes = await Promise.allSettled(runs.map((run) => run.refresh()));
+  const changes = await Promise.allSettled(runs.map((run) => (run.isGone && !list.infos.has(run.key) ? false : run.refresh())));
   if (runs !== page.runs) return;
   showRun();
   if (changes.some((change) => change.value)) await page.update();
@@ -63,18 +64,42 @@ async function refresh() {
 
 async function openFromAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  const keys = [wanted.get("run"), wanted.get("with")].filter((key) => key && list.infos.has(key));
-  if (keys.length) await openRuns(keys);
+  const keys = [wanted.get("run"), wanted.get("with")].filter(Boolean);
+  const missing = keys.filter((key) => !list.infos.has(key));
+  const isOpen = page.runs.length > 0 && keys.join() === page.runs.map((run) => run.key).join();
+  if (isOpen) return;
+  say("link", missing.length && missing[0] !== keys[0] ? [sayMissing(missing[0])] : []);
+  if (keys.length && missing[0] === keys[0]) showNothing(sayMissing(keys[0]));
+  else if (keys.length) await openRuns(keys.filter((key) => !missing.includes(key)));
   else if (list.sorted.length) await openRuns([list.sorted[0].key]);
-  else $("empty").textContent = "No runs here yet. They appear as soon as one is written.";
+  else showNothing("No runs here yet. They appear as soon as one is written.");
+}
+
+function sayMissing(key) {
+  return `There's no run ${printable(key).slice(0, 100)} in this folder: it may have been removed. `
+    + "The list has those that are there.";
+}
+
+function showNothing(text) {
+  opening += 1;
+  if (page.runs.length) page.open([]);
+  if ($("empty").textContent !== text) $("empty").textContent = text;
+  $("empty").hidden = false;
+  $("run").hidden = true;
+  document.title = "metrana";
+  list.select([]);
+  say("run", []);
+  document.body.dataset.state = "drawn";
 }
 
 function openRun(key) {
+  say("link", []);
   closeList();
   return openRuns([key]);
 }
 
 function overlay(key) {
+  say("link", []);
   const [first] = page.runs;
   return openRuns([first.key, key].filter(Boolean));
 }
@@ -104,10 +129,11 @@ async function openRuns(keys) {
 }
 
 function showRun() {
+  if (!page.runs.length) return;
   const parts = page.runs.map((run) => {
     const { info } = run;
     const state = info.live ? make("span", { className: "state live", textContent: "live" })
-      : make("span", { className: "state", textContent: sayStatus(info) });
+      : make("span", { className: "state", textContent: run.isGone ? "removed" : sayStatus(info) });
     const about = [info.id, `started ${formatTime(info.started)}`, formatDuration(info.last - info.started),
       info.processes === 1 ? "1 process" : `${info.processes} processes`];
     const reading = ` · read ${Math.floor(run.progress * 100)} % so far`;
@@ -119,7 +145,9 @@ function showRun() {
   replace($("head"), ...parts);
   document.title = `${page.runs[0].info.name.slice(0, 100)} – metrana`;
   const named = (run, text) => (page.runs.length > 1 ? `${run.info.name.slice(0, 100)}: ${text}` : text);
-  say("run", page.runs.flatMap((run) => run.problems.map((text) => named(run, text))));
+  const gone = page.runs.filter((run) => run.isGone)
+    .map((run) => `The folder of ${printable(run.info.name).slice(0, 100)} has been removed: what was drawn of it stays here.`);
+  say("run", [...gone, ...page.runs.flatMap((run) => run.problems.map((text) => named(run, text)))]);
   showAttributes();
 }
 
@@ -149,7 +177,7 @@ function say(about, texts) {
 }
 
 function showZoom() {
-  $("reset").disabled = !page.isZoomed;
+  $("reset").disabled = page.isAll;
   $("range").textContent = page.runs.length ? page.describeRange() : "";
 }
 
@@ -178,7 +206,7 @@ for (const input of document.querySelectorAll("input[name=time]")) {
 for (const input of document.querySelectorAll("input[name=by]")) input.addEventListener("change", () => page.setBy(input.value));
 $("wider").addEventListener("click", () => scaleAll(2));
 $("closer").addEventListener("click", () => scaleAll(0.5));
-$("reset").addEventListener("click", () => page.resetZoom());
+$("reset").addEventListener("click", () => page.showAll());
 document.addEventListener("pointerdown", (event) => filters.closeUnless(event.target));
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") filters.closeUnless(null);
@@ -203,5 +231,8 @@ window.addEventListener("resize", () => {
   resized = setTimeout(() => page.redraw(), 150);
 });
 document.addEventListener("visibilitychange", () => document.hidden || poll());
+
+window.addEventListener("beforeprint", () => drawOnPaper(page));
+window.addEventListener("afterprint", () => clearPaper(page));
 
 keepPolling();

@@ -4,7 +4,8 @@ import { Axis } from "./axis.js";
 import { Chart } from "./chart.js";
 import { make, makeName, replace } from "./dom.js";
 import { formatDuration, formatTime } from "./format.js";
-import { MOST_LINES, colorsOf, passing, telling } from "./lines.js";
+import { entriesOf } from "./legend.js";
+import { MOST_LINES, linesOf, passing } from "./lines.js";
 import { carryOut, plan } from "./loader.js";
 import { Pointer } from "./pointer.js";
 
@@ -82,6 +83,12 @@ export class Page {
     this.redraw();
   }
 
+  // All points, also those from outside of the runs' lives.
+  showAll() {
+    for (const axis of Object.values(this.axes)) axis.showAll();
+    this.redraw();
+  }
+
   resetZoom() {
     for (const axis of Object.values(this.axes)) axis.window = null;
     this.redraw();
@@ -156,11 +163,21 @@ export class Page {
   }
 
   #setDomains() {
-    for (const axis of Object.values(this.axes)) {
-      const spans = this.runs.map((run) => [run.span(axis.by), axis.by === "time" ? this.offsetOf(run) : 0])
-        .filter(([span]) => span).map(([span, offset]) => span.map((at) => at - offset));
-      if (spans.length) axis.setDomain(Math.min(...spans.map(([start]) => start)), Math.max(...spans.map(([, end]) => end)));
-    }
+    const { time, step } = this.axes;
+    const steps = this.runs.map((run) => run.span("step")).filter(Boolean);
+    if (steps.length) step.setDomain(steps, steps);
+    const seen = this.runs.filter((run) => run.window && !run.window.includes(null));
+    const shift = (run, ends) => ends.map((at) => at - this.offsetOf(run));
+    const spans = seen.filter((run) => run.span("time")).map((run) => shift(run, run.span("time")));
+    if (seen.length) time.setDomain(spans, seen.map((run) => shift(run, run.window)));
+  }
+
+  // Whether a chart has points outside of what's shown before anybody zooms.
+  liesOutside(chart) {
+    if (chart.axis !== this.axes.time || !chart.axis.isWider) return false;
+    const [start, end] = chart.axis.home;
+    return this.runs.some((run) => this.seriesOf(chart, [run]).some(({ first, last }) =>
+      first - this.offsetOf(run) < start || last - this.offsetOf(run) > end));
   }
 
   // Charts that come into view before their turn.
@@ -179,7 +196,11 @@ export class Page {
     this.timings = timings;
     document.body.dataset.state = "drawing";
     this.onZoom();
-    if (isChange) for (const chart of this.charts.values()) chart.stale = true;
+    for (const chart of isChange ? this.charts.values() : []) {
+      chart.stale = true;
+      chart.legend.update(entriesOf(chart.metric, this.runs, this.filters), chart.figure);
+      chart.showCursor(this.cursorOf(chart.axis));
+    }
     try {
       await frame();
       // The observer comes too late for the first charts of a page.
@@ -210,19 +231,13 @@ export class Page {
   }
 
   async #drawBatch(charts, signal) {
-    const plans = [];
-    for (const chart of charts) {
-      chart.width = chart.body.clientWidth;
-      for (const run of this.runs) {
-        const one = plan(chart, run, ...this.#choose(chart, run));
-        if (one) plans.push(one);
-      }
-    }
+    for (const chart of charts) chart.width = chart.body.clientWidth;
+    const plans = this.#plan(charts);
     const plots = charts.map((chart) => chart.ensurePlot());
     await Promise.all([carryOut(plans, signal), ...plots]);
     if (signal.aborted) return;
     for (const chart of charts) {
-      this.#setLines(chart);
+      this.setLines(chart);
       chart.draw();
       chart.stale = false;
     }
@@ -230,34 +245,24 @@ export class Page {
     this.noteDrawn("first");
   }
 
-  #choose(chart, run) {
-    return [this.seriesOf(chart, [run]), this.seriesOf(chart).length > MOST_LINES];
+  #plan(charts) {
+    return charts.flatMap((chart) => {
+      const isBand = this.seriesOf(chart).length > MOST_LINES;
+      return this.runs.map((run) => plan(chart, run, this.seriesOf(chart, [run]), isBand)).filter(Boolean);
+    });
   }
 
-  #setLines(chart) {
-    const style = getComputedStyle(document.documentElement);
-    const color = (index) => style.getPropertyValue(`--color-${index}`).trim();
-    const all = this.seriesOf(chart);
-    const keys = telling(all);
-    const isOneEach = this.runs.length > 1 && this.runs.every((run) => this.seriesOf(chart, [run]).length <= 1);
-    chart.lines = this.runs.flatMap((run, at) => {
-      const [series, isBand] = this.#choose(chart, run);
-      const loaded = chart.loaded.get(run.key);
-      if (!loaded || !series.length) return [];
-      const offset = chart.axis.by === "time" ? this.offsetOf(run) : 0;
-      const colors = isBand || isOneEach ? [at] : colorsOf(series, this.filters.values);
-      const name = this.runs.length > 1 ? [run.info.name] : [];
-      return loaded.columns.map((columns, index) => ({
-        ...columns,
-        x: offset === 0 ? columns.x : columns.x.map((x) => x - offset),
-        color: color(colors[index]),
-        dash: at === 0 ? "solid" : "dashed",
-        gap: loaded.gap,
-        isBand,
-        title: [...name, ...(isBand ? [`${series.length} series, min – mean – max`] : titleOf(series[index], keys))],
-      }));
-    });
-    chart.drawLegend();
+  // What the charts lack that haven't been looked at.
+  planRest() {
+    const rest = [...this.charts.values()].filter((chart) => chart.stale);
+    for (const chart of rest) chart.width = chart.body.clientWidth;
+    return this.#plan(rest);
+  }
+
+  setLines(chart) {
+    const entries = entriesOf(chart.metric, this.runs, this.filters);
+    chart.lines = linesOf(entries, chart.loaded, (run) => (chart.axis.by === "time" ? this.offsetOf(run) : 0));
+    chart.legend.update(entries, chart.figure);
   }
 
   repaint() {
@@ -275,8 +280,9 @@ export class Page {
     return `${say(start, "time")} – ${say(end, "time")}`;
   }
 
-  get isZoomed() {
-    return Object.values(this.axes).some((axis) => axis.window !== null);
+  // Whether there's nothing that isn't shown.
+  get isAll() {
+    return Object.values(this.axes).every(({ shown, domain }) => shown[0] <= domain[0] && shown[1] >= domain[1]);
   }
 }
 
@@ -289,8 +295,4 @@ function inOrder(a, b) {
 function isInView(element) {
   const { top, bottom } = element.getBoundingClientRect();
   return bottom > -MARGIN && top < window.innerHeight + MARGIN;
-}
-
-function titleOf(series, keys) {
-  return keys.filter((key) => Object.hasOwn(series.labels, key)).map((key) => `${key} ${series.labels[key]}`);
 }

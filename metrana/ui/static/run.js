@@ -16,13 +16,24 @@ export class Run {
     this.metrics = new Map(); // name -> {name, group, unit, series: [series]}
     this.series = new Map(); // number -> series
     this.round = 0;
+    this.isGone = false; // its folder has been removed
+    this.window = null;
     this.era = ""; // another one: the server numbers the series anew
   }
 
   // Fetches what's new; true where any series is, or the run has ended.
   async refresh() {
     const [wasWhole, wasLive] = [this.progress === 1, this.info?.live];
-    const record = await fetchRun(this.key, this.token);
+    const record = await fetchRun(this.key, this.token).catch((error) => {
+      if (error.status !== 404 || !this.info) throw error;
+      return null;
+    });
+    const wasGone = this.isGone;
+    this.isGone = record === null;
+    if (this.isGone) {
+      [this.problems, this.progress, this.info.live] = [[], 1, false];
+      return !wasGone;
+    }
     const [era] = record.token.split("-");
     const isReplaced = this.era !== "" && this.era !== era;
     this.era = era;
@@ -31,7 +42,7 @@ export class Run {
       this.series.clear();
     }
     this.token = record.token;
-    for (const name of ["info", "progress", "problems", "attributes", "groups"]) this[name] = record[name];
+    for (const name of ["info", "window", "progress", "problems", "attributes", "groups"]) this[name] = record[name];
     this.round += 1;
     for (const fresh of record.series) this.#take(fresh, record.metrics[fresh.name]);
     return record.series.length > 0 || !wasWhole || isReplaced || wasLive !== this.info.live;
