@@ -122,7 +122,7 @@ def test_a_drag_zooms_all_charts(cards_page: Browser) -> None:
 
 def test_the_cursor_stands_in_all_charts(cards_page: Browser) -> None:
     """Over one chart the cursor stands at the same time in all that are in view, with the values there."""
-    last = cards_page.js("return metrana.charts.get('loss').lines[0].value.textContent")
+    last = cards_page.js("return metrana.charts.get('loss').legend.values[0].textContent")
     cards_page.hover("loss", 0.5)
     cards_page.wait_js("!metrana.charts.get('loss').rule.hidden", "the cursor")
     shown = cards_page.js(
@@ -131,7 +131,7 @@ def test_the_cursor_stands_in_all_charts(cards_page: Browser) -> None:
     )
     assert len(shown) >= 4 and all(one == shown[0] for one in shown)
     assert T0 + 2000 == pytest.approx(shown[0][0], abs=40)
-    assert last != cards_page.js("return metrana.charts.get('loss').lines[0].value.textContent")
+    assert last != cards_page.js("return metrana.charts.get('loss').legend.values[0].textContent")
     assert "2026-01-01 00:33" in cards_page.text("#range")
 
 
@@ -148,7 +148,7 @@ def test_a_spike_survives_downsampling(browser: Browser, cards: Server) -> None:
 
 
 def test_axes_suit_their_units(cards_page: Browser) -> None:
-    """Percent goes from 0 to 100, bytes are in GiB from 0."""
+    """Percent goes from 0 to 100, bytes are in the unit that fits, from 0."""
     assert [0, 100] == cards_page.y_range(GPU)
     assert [0, 100] == cards_page.y_range("system/cpu/utilization")
     low, high = cards_page.y_range("system/gpu/memory_used_bytes")

@@ -224,3 +224,23 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
     """A file instead of a folder is named in one line."""
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'} is no folder" in refuse(tmp_path / "file")
+
+
+def test_an_allowed_name_is_answered(tmp_path: Path) -> None:
+    """--allow-host takes several names; what's none is one error that names it."""
+    with Server(tmp_path, "--allow-host", "trainer", "--allow-host", "gpu.example") as server:
+        for host, status in (("trainer:8080", 200), ("gpu.example", 200), ("evil.example", 421)):
+            assert status == server.ask("/api/runs", headers={"Host": host})[0]
+    assert "--allow-host 'http://a/'" in refuse(tmp_path, "--allow-host", "http://a/")
+
+
+def test_on_all_networks_addresses_are_printed_that_open(tmp_path: Path) -> None:
+    """Each address that --host 0.0.0.0 prints is answered; 0.0.0.0 isn't one of them."""
+    server = Server(tmp_path, "--host", "0.0.0.0")
+    try:
+        assert server.url.startswith("http://127.0.0.1:")
+        assert 200 == server.ask("/api/runs")[0]
+    finally:
+        _, out, _ = server.stop()
+    assert "0.0.0.0" not in server.line + out
+    assert all(line.startswith("http://") for line in out.splitlines())

@@ -146,3 +146,16 @@ def test_any_finite_values_make_a_chart(values: list[float]) -> None:
         lines = draw(put_series(Path(store), dict(enumerate(values))), Charts(60))
     assert 9 == len(lines)
     assert any(mark in BRAILLE for row in inside(lines) for mark in row)
+
+
+def test_a_point_of_another_century_is_left_out(tmp_path: Path) -> None:
+    """The chart covers the run's time and says that points lie outside."""
+    century = 100 * 365 * 86400
+    lines = draw(put_series(tmp_path, {-century: 5.0, **{t: float(t) for t in range(50)}, 51: 1.0}), Charts(60))
+    assert ["points lie outside of the run's time", "0s"] == [lines[-1], lines[-2].split()[0]]
+
+
+def test_a_fourth_digit_does_not_fill_a_chart(tmp_path: Path) -> None:
+    """What changes by less than a twentieth takes up as little of the height."""
+    rows = inside(draw(put_series(tmp_path, {t: 23.41 + t * 1e-4 for t in range(60)}), Charts(60)))
+    assert 2 >= len([row for row in rows if set(row) & BRAILLE])

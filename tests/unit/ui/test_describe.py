@@ -77,6 +77,7 @@ def test_a_description_is_json() -> None:
     described = json.loads(json.dumps(describe_series(7, series), allow_nan=False))
     assert (7, "loss", {"a": "b"}) == (described["n"], described["name"], described["labels"])
     assert (None, None, None) == (described["first"], described["last"], described["value"])
+    assert "nan" == described["figure"]
 
 
 def test_attributes_are_texts() -> None:

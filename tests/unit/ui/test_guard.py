@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from metrana.ui.guard import Guard, is_loopback
+from metrana.ui.guard import Guard, is_host, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,20 @@ def test_the_name_that_was_given_is_admitted() -> None:
 def test_loopback_is_told(address: str, loopback: bool) -> None:
     """Addresses that only this machine reaches are known as such."""
     assert loopback == is_loopback(address)
+
+
+def test_allowed_names_are_admitted() -> None:
+    """Each --allow-host is answered, with any port, beside this machine's names; no other is."""
+    guard = Guard("127.0.0.1", ["Trainer.example", "10.0.0.7"])
+    assert all(map(guard.admits, ("trainer.example:8080", "10.0.0.7", "localhost:7430")))
+    assert not any(map(guard.admits, ("evil.example", "sub.trainer.example", "10.0.0.8")))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [("trainer", True), ("a.example.", True), ("::1", True), ("10.0.0.7", True)]
+    + [(name, False) for name in ("", "*", "http://a", "a:7430", "a b", "a/b", "*.example")],
+)
+def test_what_no_browser_asks_under_is_no_host(name: str, is_one: bool) -> None:
+    """A URL, a port or a pattern isn't a name that could ever be answered."""
+    assert is_one == is_host(name)
