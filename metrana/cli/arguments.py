@@ -15,3 +15,11 @@ def add_run_and_names(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="only the series of these metrics: names or patterns ('system/cpu/*')",
     )
+
+
+def add_superseded(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--superseded",
+        action="store_true",
+        help="also the points that a training resumed from a checkpoint has logged again",
+    )
