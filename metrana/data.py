@@ -90,7 +90,7 @@ class RunData:
 
     @property
     def last(self) -> float:
-        """When the newest line was written, when the run was looked up."""
+        """When a process of the run last wrote, as known when the run was looked up; whatever its points' times say."""
         return self.info.last
 
     @property
