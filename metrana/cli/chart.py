@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from metrana.cli import text
 from metrana.extras import has_package
+from metrana.store.catalog import RunInfo
 from metrana.store.series import SeriesInfo
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _DOTS = 2  # in a braille character, side by side
 _BRIDGED_INTERVALS = 3.0
 # Further from the run's start than this many times its own length, a series' time is counted from its first point.
 _FARTHEST_SPANS = 20.0
+_LEAST_REACH_SECS = 3600.0
 _LARGEST = 1e300  # the drawing's arithmetic overflows
 _LEAST_COLUMNS, _MOST_COLUMNS = 30, 100
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -68,7 +70,7 @@ class Charts:
 
         ``floor`` and ``ceiling`` are values that the scale reaches at least.
         """
-        start, end = min(each.first_time for each in series), max(each.last_time for each in series)
+        start, end = find_window(index.info, series)
         low = min((each.low for each in series if each.finite), default=math.nan)
         high = max((each.high for each in series if each.finite), default=math.nan)
         reach = max(abs(low), abs(high), abs(start), abs(end))
@@ -104,7 +106,22 @@ class Charts:
             drawn = _ESCAPES.sub("", drawn)
         if self.is_ascii:
             drawn = drawn.translate(_ASCII)
-        return [line.rstrip() for line in drawn.splitlines()]
+        left = sum(each.count for each in series) - int(index.band(series, start, end, 1).count.sum())
+        notes = [f"not drawn, far from the run's time: {left} of the points"] if left else []
+        return [line.rstrip() for line in drawn.splitlines()] + notes
+
+
+def find_window(info: RunInfo, series: Sequence[SeriesInfo]) -> tuple[float, float]:
+    """What a chart spans: all points, but where some are far from the run's life only that life.
+
+    Series that have no point in it are a recording of another time, and are charted in theirs.
+    """
+    start, end = min(each.first_time for each in series), max(each.last_time for each in series)
+    reach = max(_LEAST_REACH_SECS, _FARTHEST_SPANS * (info.last - info.started))
+    first, last = info.started - reach, info.last + reach
+    if (first <= start and end <= last) or end < first or start > last:
+        return start, end
+    return (start if first <= start else info.started), (end if end <= last else info.last)
 
 
 def has_charts() -> bool:

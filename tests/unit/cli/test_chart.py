@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from metrana.cli.chart import Charts, choose_charts, has_charts
+from metrana.cli.chart import Charts, choose_charts, find_window, has_charts
 from metrana.store.catalog import find_run
 from metrana.store.series import SeriesInfo
-from tests.unit.store.build import T0, declare, head, points, put
+from tests.unit.store.build import T0, declare, end, head, points, put
 
 if not has_charts():
     pytest.skip("plotext or NumPy isn't installed", allow_module_level=True)
@@ -132,3 +132,23 @@ def test_values_beyond_what_can_be_drawn_say_so(tmp_path: Path) -> None:
     """The figures are there; why there's no chart is told."""
     (line,) = draw(put_series(tmp_path, {0: 1e308, 5: -1e308}), Charts(60))
     assert "no chart" in line
+
+
+def test_a_point_of_another_century_does_not_flatten_a_chart(tmp_path: Path) -> None:
+    """The chart spans the run's life; a series wholly of another time is charted in its own."""
+    lines = [points(T0 + step, step, {1: float(step), 2: 1.0}) for step in range(60)]
+    put(
+        tmp_path,
+        head(),
+        declare(1, "loss"),
+        declare(2, "lr"),
+        *lines,
+        points(-2208988800.0, 60, {1: 0.0}),
+        end(T0 + 60),
+    )
+    info = find_run(str(tmp_path), "train")
+    series = {each.name: each for each in RunIndex.open(info).series}
+    assert (T0, T0 + 59) == find_window(info, [series["loss"]])
+    assert (T0, T0 + 59) == find_window(info, [series["lr"]])
+    drawn = Charts(60).draw(RunIndex.open(info), [series["loss"]], 8, "")
+    assert "not drawn, far from the run's time: 1 of the points" == drawn[-1]
