@@ -84,7 +84,7 @@ class RunData:
 
     @property
     def last(self) -> float:
-        """When the newest line was written, when the run was looked up."""
+        """When a process of the run last wrote, as known when the run was looked up; whatever its points' times say."""
         return self.info.last
 
     @property
@@ -114,15 +114,17 @@ class RunData:
         labels: Mapping[str, object] | None = None,
         since: float | str | datetime | None = None,
         until: float | str | datetime | None = None,
+        superseded: bool = False,
         **label: object,
     ) -> Selection:
         """The series of these metrics, names or patterns (``"system/gpu/*"``), and labels (``gpu="0"``); else all.
 
         Labels whose keys are no identifiers go into ``labels``; a value may be a pattern too. ``since`` and ``until``
-        bound the time: a number, a datetime, ISO text, or a span as ``metrana export --since`` takes it. Raises
+        bound the time: a number, a datetime, ISO text, or a span as ``metrana export --since`` takes it.
+        ``superseded`` gives also the points that a training resumed from a checkpoint has logged again. Raises
         SeriesNotFoundError where a pattern or label matches nothing.
         """
-        reading = self._open()
+        reading = self._open().everything if superseded else self._open()
         wanted = {key: str(value) for key, value in {**(labels or {}), **label}.items()}
         chosen = select_series(reading, patterns, wanted)
         last = max((series.last_time for series in chosen), default=self.last)

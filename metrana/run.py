@@ -112,7 +112,7 @@ class Run:
         labels: object = None,
         timestamp: object = None,
     ) -> None:
-        """Log one metric, or several as a dict of names and values.
+        """Log one metric, or several as a dict of names and values; names of a nested dict are joined with slashes.
 
         ``step`` counts up by itself from 0, per series; ``timestamp`` is in seconds since the epoch, now by default.
         ``labels`` is a dict of text to text that separates series. Raises MetricError for a value that isn't a number
@@ -232,14 +232,14 @@ class Run:
         if isinstance(name, dict):
             if value is not values.MISSING:
                 raise MetricError("log() takes a dict of names and values, or one name and its value, not both")
-            pairs = [(values.to_name(key), item) for key, item in name.items()]
+            pairs = list(name.items())
         elif value is values.MISSING:
             raise MetricError(f"metric {name!r}: no value was given")
         else:
-            pairs = [(values.to_name(name), value)]
+            pairs = [(name, value)]
         # All are checked before the first is logged: a call is logged as a whole or not at all.
-        numbers = [(key, values.to_number(key, item)) for key, item in pairs]
-        first = pairs[0][0] if pairs else ""
+        numbers = values.to_numbers(pairs)
+        first = numbers[0][0] if numbers else ""
         at = self._now() if timestamp is None else values.to_timestamp(first, timestamp)
         label_set = () if labels is None else values.to_labels(first, labels)
         given = None if step is None else values.to_step(first, step)

@@ -16,17 +16,21 @@ STEP_LIMIT = 2**62  # far below what the store holds, so that counting on from a
 
 
 def to_number(name: str, value: object) -> float:
-    """A metric's value: int, float, bool, or the one number of anything with ``.item()``. Raises MetricError."""
+    """A metric's value: int, float, bool, or the one number of what has ``.item()`` or ``__float__``.
+
+    Raises MetricError.
+    """
     try:
-        if not isinstance(value, (int, float)):
-            value = value.item()  # type: ignore[attr-defined]
+        if not isinstance(value, (int, float)) and hasattr(value, "item"):
+            value = value.item()
         # NumPy's long double has only itself to give.
-        if isinstance(value, (int, float)) or (hasattr(value, "item") and hasattr(value, "__float__")):
+        if isinstance(value, (int, float)) or hasattr(value, "__float__"):
             return float(value)
-    except Exception:  # .item() is foreign code: whatever it raises means that there's no single number
+    except Exception:  # foreign code: whatever it raises means that there's no single number
         pass
     raise MetricError(
-        f"metric {name!r}: {_show(value)} is not a number; log an int, a float, a bool or a scalar with .item()"
+        f"metric {name!r}: {_show(value)} is not a number; log an int, a float, a bool or a scalar with .item() "
+        "or __float__"
     )
 
 
@@ -38,15 +42,62 @@ def to_name(name: object) -> str:
 
 
 def to_step(name: str, step: object) -> int:
-    """A step: a whole number from 0 up. Raises MetricError."""
+    """A step: a whole number from 0 up, also as a whole float, or what has ``__index__`` or ``.item()``.
+
+    A bool is none: it's a mistaken argument. Raises MetricError.
+    """
+    if step.__class__ is int and 0 <= step <= STEP_LIMIT:
+        return step
     try:
-        if not isinstance(step, int):
-            step = step.item()  # type: ignore[attr-defined]
+        if hasattr(step, "item"):
+            step = step.item()
+        elif not isinstance(step, (int, float)):
+            step = step.__index__()  # type: ignore[attr-defined]
+        if isinstance(step, float) and step.is_integer():
+            step = int(step)
+        if isinstance(step, bool):
+            raise ValueError("a bool")
         if isinstance(step, int) and 0 <= step <= STEP_LIMIT:
             return int(step)
     except Exception:  # foreign code, as above
         pass
     raise MetricError(f"metric {name!r}: step={_show(step)} is no step; give a whole number from 0 up")
+
+
+def to_numbers(pairs: list[tuple[object, object]]) -> list[tuple[str, float]]:
+    """Names and values of one call, nested dicts flattened. Raises MetricError."""
+    try:
+        return [(name := to_name(key), to_number(name, value)) for key, value in pairs]
+    except MetricError:
+        # Looked for only now, so that a plain dict needn't be walked for it.
+        if not any(isinstance(value, dict) for _, value in pairs) or not all(isinstance(key, str) for key, _ in pairs):
+            raise
+    return [(name, to_number(name, value)) for name, value in flatten_metrics(dict(pairs))]
+
+
+def flatten_metrics(metrics: dict[object, object]) -> list[tuple[str, object]]:
+    """Names and values of a dict that may be nested: ``{"train": {"loss": 1}}`` has the metric ``train/loss``.
+
+    Raises MetricError for a name that comes up twice, and for what's nested too deep or contains itself.
+    """
+    found: dict[str, object] = {}
+    _gather("", metrics, 0, found)
+    return list(found.items())
+
+
+def _gather(prefix: str, metrics: dict[object, object], depth: int, found: dict[str, object]) -> None:
+    for key, value in metrics.items():
+        name = prefix + to_name(key)
+        if isinstance(value, dict):
+            if depth == DEPTH_LIMIT:
+                raise MetricError(
+                    f"metric {name[:80]!r}: dicts are nested more than {DEPTH_LIMIT} deep, or in themselves"
+                )
+            _gather(f"{name}/", value, depth + 1, found)
+        elif name in found:
+            raise MetricError(f"metric {name!r}: it stands twice in the dict, once of them nested; rename one")
+        else:
+            found[name] = value
 
 
 def to_timestamp(name: str, timestamp: object) -> float:

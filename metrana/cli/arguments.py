@@ -39,3 +39,11 @@ def find_named_run(args: argparse.Namespace) -> RunInfo:
         # The first word is always the run's: else a misspelt one would show another run.
         hint = f"; of the newest run it's 'metrana {args.command} {NEWEST} {args.run_id}'"
         raise RunNotFoundError(f"{error}{hint}") from None
+
+
+def add_superseded(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--superseded",
+        action="store_true",
+        help="also the points that a training resumed from a checkpoint has logged again",
+    )

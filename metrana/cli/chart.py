@@ -76,6 +76,8 @@ class Charts:
         first, last = min(each.first_time for each in series), max(each.last_time for each in series)
         life = find_window(index.info.started, index.info.last, [(s.first_time, s.last_time) for s in index.series])
         start, end = max(first, life[0]), min(last, life[1])
+        if end < start:  # a recording of another time: charted in its own
+            start, end = first, last
         low = min((each.low for each in series if each.finite), default=math.nan)
         high = max((each.high for each in series if each.finite), default=math.nan)
         if not start < end or math.isnan(low):
@@ -117,7 +119,7 @@ class Charts:
             drawn = _ESCAPES.sub("", drawn)
         if self.is_ascii:
             drawn = drawn.translate(_ASCII)
-        told = ["points lie outside of the run's time"] if first < start or last > end else []
+        told = ["points lie outside of the run's time"] if first < life[0] or last > life[1] else []
         return [line.rstrip() for line in drawn.splitlines()] + told
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import IO, Any
 
-from metrana.cli.arguments import add_run_and_names, find_named_run
+from metrana.cli.arguments import add_run_and_names, add_superseded, find_named_run
 from metrana.cli.progress import show_progress
 from metrana.cli.tables import need_parquet, open_whole, read_chunks, write_csv, write_jsonl, write_parquet
 from metrana.cli.text import escape_text
@@ -50,6 +50,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         help="from then on: an ISO time, 10m after the run's start, or --since=-10m: the last ten minutes",
     )
     parser.add_argument("--until", metavar="TIME", help="up to then, as --since")
+    add_superseded(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise MetranaError("--output needs the name of a file, or - for stdout")
     if args.output == "-" and sys.__stdout__ is None:
         raise MetranaError("stdout is closed: give --output FILE")
-    reading = open_reading(find_named_run(args))
+    reading = open_reading(find_named_run(args), superseded=args.superseded)
     series = select_series(reading, args.patterns, parse_labels(args.label))
     start, end = parse_bounds(args, reading, series)
     if args.output == "-":

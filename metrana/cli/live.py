@@ -17,7 +17,7 @@ from metrana.store.run_info import RunInfo
 LOOK_SECS = 2.0
 
 
-def follow(info: RunInfo, patterns: Sequence[str]) -> None:
+def follow(info: RunInfo, patterns: Sequence[str], superseded: bool = False) -> None:
     """Show a run until it no longer runs or Ctrl-C, and then once more in whole. Raises MissingExtraError.
 
     Where stdout is no terminal, only that last time.
@@ -29,7 +29,7 @@ def follow(info: RunInfo, patterns: Sequence[str]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    reading = open_reading(info)
+    reading = open_reading(info, superseded=superseded)
     output = sys.stdout  # rich puts something else in its place
     is_terminal = output.isatty()
 

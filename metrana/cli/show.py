@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from metrana.cli.arguments import add_run_and_names, find_named_run
+from metrana.cli.arguments import add_run_and_names, add_superseded, find_named_run
 from metrana.cli.chart import choose_charts
 from metrana.cli.live import follow
 from metrana.cli.page import render_run
@@ -18,14 +18,15 @@ NEEDS_STORE = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_and_names(parser)
+    add_superseded(parser)
     parser.add_argument("--live", action="store_true", help="follow a running run until its end, or Ctrl-C")
 
 
 def run(args: argparse.Namespace) -> int:
     info = find_named_run(args)
     if args.live:
-        follow(info, args.patterns)
+        follow(info, args.patterns, args.superseded)
         return 0
-    for line in render_run(open_reading(info), args.patterns, choose_charts(sys.stdout)):
+    for line in render_run(open_reading(info, superseded=args.superseded), args.patterns, choose_charts(sys.stdout)):
         print(line)
     return 0

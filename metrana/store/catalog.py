@@ -149,7 +149,7 @@ def _read_writer(
     ends = None if remembered is None else remembered.find(folder, state)
     if ends is None:
         known = len(unreadable)
-        ends = read_ends(segments, unreadable)
+        ends = read_ends(segments, written, unreadable)
         if remembered is not None and len(unreadable) == known:
             remembered.keep(folder, state, ends, looked_ns)
     return ends.head, judge_writer(folder, tuple(segments), ends, written, host)

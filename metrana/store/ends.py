@@ -18,6 +18,7 @@ ENDED = "ended without a close"
 UNKNOWN = "unknown"
 STATUSES = (RUNNING, CLOSED, ENDED, UNKNOWN)
 FRESH_SECS = 120.0
+CLOCK_SECS = 60.0  # by which a file server's clock may be behind
 _HEAD_LINES = 64
 _TAIL_BYTES = 16 * 1024
 
@@ -25,6 +26,9 @@ _TAIL_BYTES = 16 * 1024
 @dataclass(frozen=True)
 class WriterInfo:
     """One process that wrote into a run. Times in seconds since the epoch; ``segments`` are paths, oldest first.
+
+    ``last`` is when it last wrote: its end line's time, else the newest time in the last lines that lies between its
+    start and the file's last change, else that change. What the user gave as a timestamp may be any other time.
 
     ``is_resumed`` says that it continued the run of an earlier launch, ``is_forked`` that it's a copy of a process that
     has a writer of its own; ``version`` is the format's that it wrote.
@@ -47,30 +51,36 @@ class WriterInfo:
 class WriterEnds:
     """What the two ends of a writer's segments say: the same as long as the segments are.
 
-    ``head`` is None where none is readable; ``newest`` is the newest timestamp and ``end`` how the writer ended, each
-    None where there's none.
+    ``head`` is None where none is readable; ``started`` and ``last`` are as in WriterInfo; ``end`` is how the writer
+    ended, None where it hasn't.
     """
 
     head: Head | None
     version: int
-    newest: float | None
+    started: float
+    last: float
     end: str | None
 
 
-def read_ends(segments: Sequence[str], unreadable: dict[str, None]) -> WriterEnds:
-    """Both ends of a writer's segments, oldest first. Paths that can't be read go to ``unreadable``."""
-    return WriterEnds(*_find_head(segments, unreadable), *_find_end(segments, unreadable))
+def read_ends(segments: Sequence[str], written: float, unreadable: dict[str, None]) -> WriterEnds:
+    """Both ends of a writer's segments, oldest first. Paths that can't be read go to ``unreadable``.
+
+    ``written`` is when the newest segment last changed, in seconds since the epoch.
+    """
+    head, version = _find_head(segments, unreadable)
+    times, end = _find_end(segments, unreadable)
+    started = max(times, default=written) if head is None else head.timestamp
+    return WriterEnds(head, version, started, _find_last(times, end is not None, started, written), end)
 
 
 def judge_writer(folder: str, segments: tuple[str, ...], ends: WriterEnds, written: float, host: Host) -> WriterInfo:
     """A writer as it stands now. ``written`` is when its newest segment was, in seconds since the epoch."""
-    head, newest, end = ends.head, ends.newest, ends.end
+    head, end = ends.head, ends.end
     if head is None:
         escaped, _, pid_text = os.path.basename(folder).rpartition("-")[0].rpartition("-")
         name, pid, pid_start, rank = unescape_name(escaped), _parse_pid(pid_text), None, None
-        started = written if newest is None else newest
     else:
-        name, pid, pid_start, rank, started = head.host, head.pid, head.pid_start, head.rank, head.timestamp
+        name, pid, pid_start, rank = head.host, head.pid, head.pid_start, head.rank
     if end is not None:
         status = CLOSED if end == "closed" else ENDED
     else:
@@ -80,10 +90,9 @@ def judge_writer(folder: str, segments: tuple[str, ...], ends: WriterEnds, writt
             status = RUNNING if host.time() - written < FRESH_SECS else UNKNOWN
         else:
             status = RUNNING if alive else ENDED
-    last = started if newest is None else max(started, newest)
     is_resumed, is_forked = (False, False) if head is None else (head.is_resumed, head.is_forked)
     return WriterInfo(
-        folder, segments, name, pid, rank, started, last, status, is_resumed, is_forked, version=ends.version
+        folder, segments, name, pid, rank, ends.started, ends.last, status, is_resumed, is_forked, version=ends.version
     )
 
 
@@ -111,20 +120,32 @@ def _find_head(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[He
     return None, version
 
 
-def _find_end(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[float | None, str | None]:
-    """The newest timestamp at the end of a writer's segments and how the writer ended, each None where there's none."""
+def _find_last(times: Sequence[float], has_end: bool, started: float, written: float) -> float:
+    """When a writer last wrote. ``times`` are those of its last lines, ``written`` when the file last changed.
+
+    A copy may have a later change than the writer's, a clock may go back: so lines that can be true are believed first.
+    """
+    if has_end:
+        return max(started, times[-1])
+    latest = written + CLOCK_SECS if written > started else float("inf")
+    credible = [at for at in times if started <= at <= latest]
+    return max(credible, default=max(started, written))
+
+
+def _find_end(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[list[float], str | None]:
+    """The timestamps at the end of a writer's segments, its end's last, and how it ended, None where it hasn't."""
     for path in reversed(segments):
         try:
-            newest, end = _read_tail(path)
+            times, end = _read_tail(path)
         except OSError:
             unreadable[path] = None
             continue
-        if newest is not None:
-            return newest, end
-    return None, None
+        if times:
+            return times, end
+    return [], None
 
 
-def _read_tail(path: str) -> tuple[float | None, str | None]:
+def _read_tail(path: str) -> tuple[list[float], str | None]:
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         window = _TAIL_BYTES
@@ -132,26 +153,26 @@ def _read_tail(path: str) -> tuple[float | None, str | None]:
             begin = max(0, size - window)
             file.seek(begin)
             lines = file.read(size - begin).split(b"\n")
-            newest, end = _parse_tail(lines[1:] if begin else lines)
-            if newest is not None or begin == 0 or window > LONGEST_LINE_BYTES:
-                return newest, end
+            times, end = _parse_tail(lines[1:] if begin else lines)
+            if times or begin == 0 or window > LONGEST_LINE_BYTES:
+                return times, end
             # One batch of very many series may be longer than the window.
             window *= 8
 
 
-def _parse_tail(lines: list[bytes]) -> tuple[float | None, str | None]:
-    newest, end = None, None
+def _parse_tail(lines: list[bytes]) -> tuple[list[float], str | None]:
+    times: list[float] = []
+    end, ended = None, None
     for line in lines:
         try:
             record = parse_line(line)
             timestamp = parse_time(record.get("t"))
             if "e" in record:
-                end = parse_end(record)[0]
+                end, ended = parse_end(record)
         except ValueError:
             continue
-        if newest is None or timestamp > newest:
-            newest = timestamp
-    return newest, end
+        times.append(timestamp)
+    return times + ([] if ended is None else [ended]), end
 
 
 def _is_alive(host: Host, pid: int, pid_start: int | None, namespace: int | None) -> bool | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metrana.model import Labels
-from metrana.store.catalog import find_run, list_segments
+from metrana.store.attempts import find_limits, is_superseded_at_all, number_attempts
+from metrana.store.catalog import find_run, list_segments, reread_run
 from metrana.store.layout import FORMAT_VERSION, decode_value
 from metrana.store.lines import (
     INT64_MAX,
@@ -69,18 +70,29 @@ def open_run(store_dir: str, run: str, host: Host | None = None) -> StoredRun:
     return read_run(find_run(store_dir, run, host))
 
 
-def read_run(info: RunInfo) -> StoredRun:
-    """All of a run. Never raises for what stands in its files."""
+def read_run(info: RunInfo, *, superseded: bool = False) -> StoredRun:
+    """All of a run that counts; with ``superseded`` also what a later attempt has logged again.
+
+    Never raises for what stands in its files.
+    """
     reading = _Reading()
     unreadable = dict.fromkeys(info.unreadable)
-    for _, segments in list_segments(info, unreadable):
+    folders = list_segments(info, unreadable)
+    if not {folder for folder, segments in folders if segments} <= {writer.folder for writer in info.writers}:
+        info = replace(info, writers=reread_run(info).writers)  # somebody has begun to write since
+    attempts = number_attempts(info.writers)
+    for folder, segments in folders:
         for path in segments:
             try:
                 with open(path, "rb") as file:
                     reading.read_segment(read_lines(file))
             except OSError:
                 unreadable[path] = None
-    series = {key: _order(reading.series[key]) for key in sorted(reading.series) if reading.series[key].values}
+        reading.end_writer(attempts.get(folder, 0))
+    found = {key: reading.series[key] for key in sorted(reading.series) if reading.series[key].values}
+    if not superseded:
+        found = {key: _leave_out(series, reading.stretches[key]) for key, series in found.items()}
+    series = {key: _order(each) for key, each in found.items()}
     attributes = {key: value for key, (_, value) in sorted(reading.attributes.items())}
     return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable), reading.newest_version)
 
@@ -92,7 +104,7 @@ def keep_newest(attributes: dict[str, tuple[float, Any]], name: str, timestamp: 
 
 
 def last_steps(run: StoredRun) -> dict[SeriesKey, int]:
-    """The highest step of each series over all writers: where a resumed run goes on."""
+    """The highest step of each series: where a resumed run goes on."""
     return {key: max(series.steps) for key, series in run.series.items()}
 
 
@@ -102,8 +114,16 @@ class _Reading:
     def __init__(self) -> None:
         self.series: dict[SeriesKey, Series] = {}
         self.attributes: dict[str, tuple[float, Any]] = {}
+        self.stretches: dict[SeriesKey, list[tuple[int, int]]] = {}  # attempt, and up to where its points stand
         self.skipped_lines = 0
         self.newest_version = FORMAT_VERSION
+
+    def end_writer(self, attempt: int) -> None:
+        """What has been read since the last call was of a writer of that attempt."""
+        for key, series in self.series.items():
+            stretches = self.stretches.setdefault(key, [])
+            if len(series.values) > (stretches[-1][1] if stretches else 0):
+                stretches.append((attempt, len(series.values)))
 
     def read_segment(self, lines: Iterable[bytes]) -> None:
         """Take in the lines of one segment. Raises OSError as the file does; what came before it is kept."""
@@ -184,16 +204,37 @@ def _add_columns(
     series.values.extend(values)
 
 
+def _leave_out(series: Series, stretches: list[tuple[int, int]]) -> Series:
+    """The series without what later attempts supersede."""
+    if not is_superseded_at_all(series.name) or len({attempt for attempt, _ in stretches}) < 2:
+        return series
+    firsts = [0, *(end for _, end in stretches[:-1])]
+    lowest: dict[int, int] = {}
+    for first, (attempt, end) in zip(firsts, stretches, strict=True):
+        lowest[attempt] = min(lowest.get(attempt, INT64_MAX), min(series.steps[first:end]))
+    limits = find_limits(lowest)
+    chosen = [
+        index
+        for first, (attempt, end) in zip(firsts, stretches, strict=True)
+        for index in range(first, end)
+        if (limit := limits[attempt]) is None or series.steps[index] < limit
+    ]
+    return _take(series, chosen)
+
+
 def _order(series: Series) -> Series:
     """The series by time; points of equal time stay in the order they were read in."""
     timestamps = series.timestamps
     if all(earlier <= later for earlier, later in zip(timestamps, memoryview(timestamps)[1:])):  # noqa: B905
         return series
-    order = sorted(range(len(timestamps)), key=timestamps.__getitem__)
+    return _take(series, sorted(range(len(timestamps)), key=timestamps.__getitem__))
+
+
+def _take(series: Series, order: list[int]) -> Series:
     return Series(
         series.name,
         series.labels,
-        array("d", [timestamps[index] for index in order]),
+        array("d", [series.timestamps[index] for index in order]),
         array("q", [series.steps[index] for index in order]),
         array("d", [series.values[index] for index in order]),
     )

@@ -46,6 +46,8 @@ class Reading(Protocol):
     def unreadable(self) -> tuple[str, ...]: ...
     @property
     def newest_version(self) -> int: ...
+    @property
+    def everything(self) -> Reading: ...
     def refresh(self) -> bool: ...
     def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> Points: ...
 
@@ -60,10 +62,14 @@ class PlainPoints:
 
 
 class PlainReading:
-    """A run read whole, into plain arrays: for where NumPy isn't installed."""
+    """A run read whole, into plain arrays: for where NumPy isn't installed.
 
-    def __init__(self, info: RunInfo) -> None:
+    With ``superseded`` also what a later attempt has logged again.
+    """
+
+    def __init__(self, info: RunInfo, superseded: bool = False) -> None:
         self.info = info
+        self._superseded = superseded
         self._sizes: dict[str, int] | None = None
         self._run: StoredRun
         self.refresh()
@@ -75,12 +81,17 @@ class PlainReading:
         if sizes == self._sizes:
             return False
         self._sizes = sizes
-        self._run = read_run(self.info)
+        self._run = read_run(self.info, superseded=self._superseded)
         self.series = tuple(
             _describe(series.name, series.labels, series.timestamps, series.steps, series.values)
             for series in self._run.series.values()
         )
         return True
+
+    @property
+    def everything(self) -> PlainReading:
+        """The run with what later attempts have superseded."""
+        return self if self._superseded else PlainReading(self.info, superseded=True)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -106,13 +117,17 @@ class PlainReading:
         return PlainPoints(whole.timestamps[first:last], whole.steps[first:last], whole.values[first:last])
 
 
-def open_reading(info: RunInfo) -> Reading:
-    """A run to read from. Never raises for what stands in its files."""
+def open_reading(info: RunInfo, *, superseded: bool = False) -> Reading:
+    """A run to read from; with ``superseded`` also what a later attempt has logged again.
+
+    Never raises for what stands in its files.
+    """
     if not has_package("numpy"):
-        return PlainReading(info)
+        return PlainReading(info, superseded)
     from metrana.store.index import RunIndex
 
-    return cast(Reading, RunIndex.open(info))
+    index = RunIndex.open(info)
+    return cast(Reading, index.everything if superseded else index)
 
 
 def select_series(reading: Reading, patterns: Sequence[str], labels: Mapping[str, str]) -> list[SeriesInfo]:

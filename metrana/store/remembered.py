@@ -157,7 +157,7 @@ def _load(store_dir: str) -> tuple[dict[str, Any], list[Any]]:
 
 def _decode(row: Any, runs: list[Any]) -> tuple[State, WriterEnds]:
     """A writer as it was saved. Raises ValueError, TypeError, IndexError for what no writer of ours has saved."""
-    state, run, writer, version, newest, end = row
+    state, run, writer, version, started, last, end = row
     if run is None:
         head = None
     else:
@@ -167,9 +167,9 @@ def _decode(row: Any, runs: list[Any]) -> tuple[State, WriterEnds]:
             raise ValueError("no timestamp")
     if type(state) is not list or not state or type(version) is not int or end not in (None, "closed", "failed"):
         raise ValueError("not a writer")
-    if newest is not None and (type(newest) is not float or not isfinite(newest)):
+    if not all(type(at) is float and isfinite(at) for at in (started, last)):
         raise ValueError("no timestamp")
-    return state, WriterEnds(head, version, newest, end)
+    return state, WriterEnds(head, version, started, last, end)
 
 
 def _check(fields: Any, types: tuple[tuple[type, ...], ...]) -> None:
@@ -189,7 +189,7 @@ def _encode(known: dict[str, tuple[State, WriterEnds]], prefix: str) -> bytes:
             identity = tuple(getattr(ends.head, name) for name in _RUN)
             run = runs.setdefault(identity, len(runs))
             writer = [getattr(ends.head, name) for name in _WRITER]
-        rows[folder[len(prefix) :]] = [state, run, writer, ends.version, ends.newest, ends.end]
+        rows[folder[len(prefix) :]] = [state, run, writer, ends.version, ends.started, ends.last, ends.end]
     body = json.dumps({"runs": list(runs), "writers": rows}, separators=(",", ":")).encode("ascii")
     return _FORMAT + b" %08x\n" % zlib.crc32(body) + body
 

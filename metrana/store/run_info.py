@@ -10,7 +10,7 @@ from metrana.store.layout import FORMAT_VERSION
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run without its points. Times in seconds since the epoch; ``last`` is the newest one written.
+    """A run without its points. Times in seconds since the epoch; ``last`` is when a writer last wrote.
 
     ``writers`` are in the order in which they started; ``unreadable`` holds the paths that couldn't be read;
     ``newest_version`` is the newest version of the format that a writer wrote.

@@ -293,7 +293,7 @@ def test_resume_continues_the_newest_run_of_that_name(tmp_path: Path) -> None:
         script.run()
     run = script.stored()
     assert [0, 1, 2, 3] == list(run.series["loss", ()].steps)
-    assert [10, 11, 10, 11] == list(run.series["acc", (("set", "dev"),)].steps)
+    assert [10, 11] == list(run.series["acc", (("set", "dev"),)].steps)
     (disk,) = [s for (name, _), s in run.series.items() if name == "system/disk/total_bytes"]
     assert [0, 1, 2, 3] == list(disk.steps)
 
@@ -993,3 +993,33 @@ def test_a_senseless_driver_timeout_is_one_clear_error(tmp_path: Path) -> None:
             code=2,
             stderr=f"metrana: --driver-timeout {float(value):g} makes no sense: give seconds, up to a day\n",
         )
+
+
+@pytest.mark.parametrize("end", ["metrana.close()", "metrana.flush(); os.kill(os.getpid(), signal.SIGKILL)"])
+@pytest.mark.parametrize("labels", [None, {"policy": "greedy"}])
+def test_a_training_resumed_from_checkpoints_has_each_step_once(
+    tmp_path: Path, end: str, labels: dict[str, str] | None
+) -> None:
+    """Resumed twice before the end, after a close and after kill -9; without steps it goes on from what counts."""
+    script = Script(
+        tmp_path,
+        f"""
+        import metrana, os, signal, sys
+        attempt, first, last = map(int, sys.argv[1:])
+        metrana.init(run_name="r", resume=attempt > 0)
+        for step in range(first, last):
+            metrana.log("loss", attempt * 1000 + step, step=step, labels={labels!r})
+        metrana.log("loss", attempt, labels={labels!r})
+        {end}
+        """,
+    )
+    for attempt, first, last in ((0, 0, 16), (1, 10, 30), (2, 20, 25)):
+        arguments = [sys.executable, str(script.path), *map(str, (attempt, first, last))]
+        with script.start(*arguments, environ=OFF) as process:
+            process.communicate(timeout=60)
+    key = ("loss", tuple((labels or {}).items()))
+    found = script.stored().series[key]
+    expected = [*range(10), *(1000 + step for step in range(10, 20)), *(2000 + step for step in range(20, 25)), 2]
+    assert (expected, list(range(26))) == (list(found.values), list(found.steps))
+    everything = read_run(script.stored().info, superseded=True).series[key]
+    assert 17 + 21 + 6 == len(everything.values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -37,11 +38,13 @@ class Scalar:
         (Scalar(3), 3.0),
         (Scalar(0.25), 0.25),
         (Scalar(True), 1.0),
-        (Fraction(1, 4), None),
+        (Fraction(1, 4), 0.25),
+        (Decimal("0.5"), 0.5),
+        ("0.5", None),
     ],
 )
 def test_numbers_and_scalars_are_values(value: object, expected: float | None) -> None:
-    """int, float, bool, and anything with .item()."""
+    """int, float, bool, and anything with .item() or __float__."""
     if expected is None:
         with pytest.raises(MetricError):
             values.to_number("loss", value)
@@ -89,13 +92,38 @@ def test_an_error_survives_a_broken_repr() -> None:
         values.to_number("loss", Broken())
 
 
-@pytest.mark.parametrize(("step", "expected"), [(0, 0), (7, 7), (Scalar(9), 9), (2**62, 2**62)])
+class Index:
+    """What says itself that it's a whole number."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+def test_a_nested_dict_is_flattened_with_slashes() -> None:
+    """In the order in which it stands."""
+    nested: dict[object, object] = {"train": {"loss": 1, "acc": {"top1": 2}}, "lr": 3}
+    assert [("train/loss", 1), ("train/acc/top1", 2), ("lr", 3)] == values.flatten_metrics(nested)
+
+
+def test_a_name_that_comes_up_twice_and_a_dict_in_itself_are_told() -> None:
+    """One clear error each, which names the metric."""
+    with pytest.raises(MetricError, match="'a/b'.*twice"):
+        values.flatten_metrics({"a": {"b": 1}, "a/b": 2})
+    loop: dict[object, object] = {}
+    loop["a"] = loop
+    with pytest.raises(MetricError, match="'a/a.*nested"):
+        values.flatten_metrics(loop)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"), [(0, 0), (7, 7), (Scalar(9), 9), (2**62, 2**62), (40.0, 40), (Scalar(40.0), 40), (Index(), 3)]
+)
 def test_whole_numbers_are_steps(step: object, expected: int) -> None:
     """Also those of other libraries."""
     assert expected == values.to_step("loss", step)
 
 
-@pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**62 + 1, Scalar(1.5)])
+@pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**62 + 1, Scalar(1.5), True, math.nan, math.inf])
 def test_other_things_are_no_steps(step: object) -> None:
     """The error names metric and step."""
     with pytest.raises(MetricError, match="'loss'.*step="):

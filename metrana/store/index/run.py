@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,6 +44,7 @@ class RunIndex:
         self.info = info
         self._lock = threading.Lock()
         self._state = IndexState(info, may_write)
+        self._superseded = False
         self._described: tuple[dict[SeriesKey, SeriesPieces], tuple[SeriesInfo, ...]] = ({}, ())
 
     @classmethod
@@ -63,6 +65,19 @@ class RunIndex:
         with self._lock:
             return self._state.read_on(end)
 
+    @property
+    def everything(self) -> RunIndex:
+        """The run with what later attempts have superseded. It's kept up with this one, and needs no close()."""
+        if self._superseded:
+            return self
+        whole = copy(self)
+        whole._superseded, whole._described = True, ({}, ())
+        return whole
+
+    @property
+    def _by_key(self) -> dict[SeriesKey, SeriesPieces]:
+        return self._state.snapshot.by_key if self._superseded else self._state.counting
+
     def close(self) -> None:
         """End what may still be reading in the background, after a budget was up, and wait for what's being saved."""
         with self._lock:
@@ -76,7 +91,7 @@ class RunIndex:
     @property
     def series(self) -> tuple[SeriesInfo, ...]:
         """The series that hold points, ordered by name and labels."""
-        by_key = self._state.snapshot.by_key
+        by_key = self._by_key
         described, infos = self._described
         if described is not by_key:  # each reading that brings points makes another dict
             infos = tuple(_describe(by_key[key]) for key in sorted(by_key))
@@ -155,7 +170,7 @@ class RunIndex:
         return add_up(pieces, float(start), float(end), count, by_step)
 
     def _pieces(self, series: SeriesInfo) -> Sequence[Piece]:
-        found = self._state.snapshot.by_key.get((series.name, series.labels))
+        found = self._by_key.get((series.name, series.labels))
         return () if found is None else found.pieces
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from metrana.store.catalog import list_segments
 from metrana.store.ends import RUNNING
+from metrana.store.index.counting import Attempts
 from metrana.store.index.crew import Crew, can_start
 from metrana.store.index.files import FOLDER, ColumnsFile, ColumnsWriter
 from metrana.store.index.holding import Held, SeriesPieces, add_pieces
@@ -40,7 +41,9 @@ class IndexState:
         self._saved_bytes = 0
         self._is_loaded = False
         self._refused: dict[str, tuple[int, float]] = {}  # segments that can't be read: their size at the try, and when
+        self._attempts = Attempts(info)
         self.snapshot = Snapshot()
+        self.counting = self.snapshot.by_key
         self.unreadable = info.unreadable
         self.progress = 0.0
 
@@ -51,6 +54,11 @@ class IndexState:
 
     def read_on(self, end: float | None) -> bool:
         """Take in what the segments hold beyond what was read, until ``end`` on the monotonic clock."""
+        is_new, before = self._read_lines(end), self.counting
+        self.counting = self._attempts.choose(self.snapshot)
+        return is_new or self.counting is not before
+
+    def _read_lines(self, end: float | None) -> bool:
         is_new = not self._is_loaded and self._load()
         unreadable = self._recall_unreadable()
         sizes = self._find_segments(unreadable)

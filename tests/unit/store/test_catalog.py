@@ -176,3 +176,25 @@ def test_a_pipe_among_the_segments_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(path.with_name("000009.jsonl"))
     (info,) = find_runs(str(tmp_path))
     assert (1, ()) == (len(info.writers[0].segments), info.unreadable)
+
+
+@pytest.mark.parametrize("odd", [-2208988800.0, 4102444800.0, T0 * 1000])
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_runs_end_is_that_of_its_processes_whatever_times_its_points_have(
+    tmp_path: Path, odd: float, is_closed: bool
+) -> None:
+    """Points of the year 1900, of 2100, and of milliseconds that were taken for seconds."""
+    lines = [head(t=T0), declare(1, "loss"), points(T0 + 5, 0, {1: 0.5}), points(odd, 1, {1: 0.5})]
+    path = put(tmp_path, *lines, *([end(T0 + 5)] if is_closed else []))
+    os.utime(path, (T0 + 5, T0 + 5))
+    info = find_run(str(tmp_path), "train")
+    assert (T0, T0 + 5) == (info.started, info.last)
+
+
+def test_where_no_line_tells_a_time_of_its_life_the_files_change_does(tmp_path: Path) -> None:
+    """All points carry the times of an old recording."""
+    path = put(tmp_path, head(t=T0), declare(1, "loss"), points(1000.0, 0, {1: 0.5}))
+    with path.open("ab") as file:
+        file.write(b"".join(points(1000.0 + step, step, {1: 0.5}) for step in range(1000)))
+    os.utime(path, (T0 + 77, T0 + 77))
+    assert T0 + 77 == find_run(str(tmp_path), "train").last

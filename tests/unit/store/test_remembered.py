@@ -324,7 +324,7 @@ def test_another_users_store_is_left_as_it_is(has_cache: bool) -> None:
 def test_what_has_just_changed_is_not_remembered(store: Path, changed: int, is_kept: bool) -> None:
     """Once more it could change unseen: within the pause of a file system's clock, longer where that counts seconds."""
     remembered = Remembered(str(store))
-    ends = WriterEnds(None, 1, None, None)
+    ends = WriterEnds(None, 1, 0.0, 0.0, None)
     state: State = [["000001.jsonl", 1, 2, changed, changed]]
     remembered.keep("writer", state, ends, looked_ns=2_000_000_000)
     remembered.end_reading()

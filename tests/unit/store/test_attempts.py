@@ -1,0 +1,158 @@
+"""What a training resumed from a checkpoint has logged again: the later attempt supersedes the earlier ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from metrana.data import RunData
+from metrana.store.attempts import number_attempts
+from metrana.store.catalog import find_run, find_runs
+from metrana.store.ends import CLOSED, ENDED, RUNNING, WriterInfo
+from metrana.store.index import RunIndex
+from metrana.store.reading import PlainReading
+from tests.unit.store.build import T0, declare, end, head, points, put
+
+Point = tuple[float, int, float]
+
+
+def writer(
+    folder: str,
+    started: float,
+    last: float,
+    *,
+    rank: int | None = None,
+    resumed: bool = True,
+    forked: bool = False,
+    status: str = ENDED,
+) -> WriterInfo:
+    return WriterInfo(folder, (), "node7", 42, rank, started, last, status, resumed, forked)
+
+
+def resumed(text: bytes) -> bytes:
+    record = json.loads(text)
+    record["writer"]["resumed"] = True
+    return json.dumps(record).encode() + b"\n"
+
+
+def put_attempt(
+    store: Path,
+    number: int,
+    steps: range,
+    *,
+    name: str = "loss",
+    labels: dict[str, str] | None = None,
+    is_closed: bool = True,
+) -> None:
+    start = T0 + 1000 * number
+    lines = [head(t=start, pid=42 + number), declare(1, name, **(labels or {}))]
+    if number:
+        lines[0] = resumed(lines[0])
+    lines += [points(start + 1 + place, step, {1: 1000.0 * number + step}) for place, step in enumerate(steps)]
+    if is_closed:
+        lines.append(end(start + 1 + len(steps)))
+    path = put(store, *lines, writer=f"node7-{42 + number}-{number}")
+    os.utime(path, (start + 1 + len(steps),) * 2)  # another host's: a fresh file would be one that runs
+
+
+@pytest.mark.parametrize(
+    ("expected", "writers"),
+    [
+        ([0, 1, 2], [writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25)]),
+        ([0, 0], [writer("a", 0, 30, resumed=False), writer("b", 10, 15)]),
+        ([0, 0], [writer("a", 0, 5, resumed=False), writer("b", 10, 15, resumed=False)]),
+        ([0, 1, 1], [writer("a", 0, 5, resumed=False), writer("b", 10, 40), writer("c", 12, 42)]),
+        ([0, 0, 1, 1], [
+            writer("a", 0, 5, rank=0, resumed=False), writer("b", 1, 6, rank=1, resumed=False),
+            writer("c", 10, 15, rank=1, resumed=False), writer("d", 11, 15, rank=0, resumed=False),
+        ]),
+        ([0, 0], [writer("a", 0, 90, rank=0, resumed=False), writer("b", 10, 15, rank=0, resumed=False)]),
+        ([0, 0], [writer("a", 0, 5, resumed=False, status=RUNNING), writer("b", 10, 15)]),
+        ([0, 1, 1], [writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25, forked=True)]),
+    ],
+)  # fmt: skip
+def test_writers_make_attempts(expected: list[int], writers: list[WriterInfo]) -> None:
+    """Resumed launches, ranks, launchers' restarts, workers under an inherited rank, and forked copies."""
+    assert expected == list(number_attempts(writers).values())
+
+
+@pytest.mark.parametrize("labels", [{}, {"policy": "greedy"}])
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_each_step_counts_once_from_the_newest_attempt(tmp_path: Path, labels: dict[str, str], is_closed: bool) -> None:
+    """Resumed twice from checkpoints; both readers, and all of it where that's asked for."""
+    for number, steps in enumerate((range(16), range(10, 30), range(20, 40))):
+        put_attempt(tmp_path, number, steps, labels=labels, is_closed=is_closed)
+    expected = [(step, 1000.0 * number + step) for number, steps in
+                enumerate((range(10), range(10, 20), range(20, 40))) for step in steps]  # fmt: skip
+    info = find_run(str(tmp_path), "train")
+    for reading in (PlainReading(info), RunIndex.open(info)):
+        (series,) = reading.series
+        found = reading.read(series)
+        assert expected == list(zip(found.steps, found.values, strict=True))
+        assert (40, 2039.0, 0.0, 2039.0) == (series.count, series.last_value, series.low, series.high)
+        (whole,) = reading.everything.series
+        assert (56, 56) == (whole.count, len(reading.everything.read(whole).values))
+    (selected,) = RunData(info).series("loss", superseded=True).to_lists()
+    assert 56 == len(selected)
+    buckets = RunIndex.open(info).buckets(RunIndex.open(info).series[0], 0, 39, 40, by="step")
+    assert [value for _, value in expected] == buckets.high.tolist()
+
+
+def test_the_hardware_is_never_superseded(tmp_path: Path) -> None:
+    """A tick of the first attempt stays, whatever its number."""
+    put_attempt(tmp_path, 0, range(10), name="system/cpu/utilization")
+    put_attempt(tmp_path, 1, range(5, 15), name="system/cpu/utilization")
+    info = find_run(str(tmp_path), "train")
+    assert [20, 20] == [reading.series[0].count for reading in (PlainReading(info), RunIndex.open(info))]
+
+
+def test_an_attempt_that_begins_while_a_reader_follows_is_told(tmp_path: Path) -> None:
+    """refresh() takes it in, and what counted before no longer does."""
+    put_attempt(tmp_path, 0, range(16))
+    info = find_run(str(tmp_path), "train")
+    readings = [PlainReading(info), RunIndex.open(info)]
+    put_attempt(tmp_path, 1, range(10, 12))
+    for reading in readings:
+        assert reading.refresh()
+        assert (12, 1011.0) == (reading.series[0].count, reading.series[0].last_value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_readers_agree_with_a_plain_rule(tmp_path: Path, seed: int) -> None:
+    """A point counts where no later attempt has logged its step or an earlier one in its series."""
+    chance = random.Random(seed)
+    written: dict[str, list[list[Point]]] = {"loss": [], "lr": []}
+    for attempt in range(chance.randint(1, 5)):
+        start = T0 + 1000 * attempt
+        lines = [head(t=start, pid=42 + attempt), declare(1, "loss"), declare(2, "lr")]
+        lines[0] = resumed(lines[0]) if attempt else lines[0]
+        for name, number in (("loss", 1), ("lr", 2)):
+            own = []
+            for place in range(chance.randint(0, 30)):
+                own.append((start + 1 + place, chance.randint(0, 40), chance.random()))
+                lines.append(points(own[-1][0], own[-1][1], {number: own[-1][2]}))
+            written[name].append(own)
+        put(tmp_path, *lines, end(start + 100), writer=f"node7-{42 + attempt}-{attempt}")
+    expected = {}
+    for name, attempts in written.items():
+        kept = [
+            point
+            for number, own in enumerate(attempts)
+            for point in own
+            if all(point[1] < step for later in attempts[number + 1 :] for _, step, _ in later)
+        ]
+        if kept:
+            expected[name] = sorted(kept)
+    info = find_runs(str(tmp_path))[0]
+    for reading in (PlainReading(info), RunIndex.open(info)):
+        found = {}
+        for series in reading.series:
+            own = reading.read(series)
+            found[series.name] = list(zip(own.times, own.steps, own.values, strict=True))
+        assert expected == found
+    assert PlainReading(info).series == RunIndex.open(info).series
+    assert CLOSED == info.status
