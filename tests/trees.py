@@ -5,8 +5,8 @@ of ``file``, ``folder`` and ``link``, MODE as chmod has it (``-`` for a link), P
 content of the file, or where the link points to. Folders are listed where they're empty or their mode isn't 755.
 
 Content is as it is, save for what couldn't be read or told apart: a backslash is ``\\\\``, any other byte that isn't
-printable text ``\\xNN`` (so is an ``@`` that begins a line), and a lone ``\\`` at the end of a line says that no newline
-follows. Tabs and printable UTF-8 are themselves.
+printable text ``\\xNN`` (so is an ``@`` that begins a line), and a lone ``\\`` at the end of a line says that no
+newline follows. Tabs and printable UTF-8 are themselves.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ def widest_gap(run: StoredRun, name: str) -> float:
     return max(later - earlier for earlier, later in zip(times, times[1:]))  # noqa: B905
 
 
+@pytest.mark.xdist_group("faults")  # whose trainings run at the same time, once
 @pytest.mark.parametrize(("call", "action", "expected"), ROWS)
 def test_a_faulty_driver_costs_the_gpu_charts_alone(
     cases: dict[tuple[str, str], Case], call: str, action: str, expected: str

@@ -22,6 +22,8 @@ from metrana.system.host import Host
 from metrana.system.sources.cgroup import Cgroup
 from tests.scripts import Script
 
+pytestmark = pytest.mark.once
+
 LIMIT_BYTES = 256 << 20
 QUOTA_CORES = 0.5
 DEADLINE_SECS = 60.0

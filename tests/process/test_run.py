@@ -781,6 +781,7 @@ def test_threads_of_a_forked_worker_share_its_writer(tmp_path: Path) -> None:
     assert all(1 == len(writer.segments) for writer in run.info.writers)
 
 
+@pytest.mark.once
 def test_logging_without_a_pause_loses_nothing_and_stays_close_to_the_disk(tmp_path: Path) -> None:
     """Several threads log faster than their points can be encoded: they make room for it."""
     script = Script(

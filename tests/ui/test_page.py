@@ -14,7 +14,7 @@ from tests.ui.serving import Server
 from tests.ui.stores import HOSTILE, SPIKE, put_damaged, put_hostile
 from tests.unit.store.build import T0
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]  # one Chromium for all
 
 GPU = "system/gpu/utilization"
 ROUNDING = 1e-6

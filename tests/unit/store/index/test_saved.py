@@ -254,6 +254,7 @@ def jobs_of(info: RunInfo) -> list[tuple[int, dict[str, SegmentPosition]]]:
     ]
 
 
+@pytest.mark.once
 def test_a_long_run_is_read_by_several_processes(store: Path) -> None:
     """With the same outcome, saved and not saved."""
     values = list(range(1000))
