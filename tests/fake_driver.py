@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import DEADLINE_SECS
+
 TESTS = Path(__file__).parent
 SOURCE = TESTS / "fake_nvml" / "fake_nvml.c"
 LIBRARY = "libnvidia-ml.so.1"
 NEW = "new"
 OLD = "old"
-DEADLINE_SECS = 60.0
 
 
 def find_compiler() -> str | None:

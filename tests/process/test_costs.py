@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_driver import FakeDriver, run_python
-from tests.scripts import Script, children_of, is_alive, read_line, wait_until
+from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, read_line, wait_until
 
 MIB = 1024 * 1024
 PSS_LIMIT_BYTES, PSS_LIMIT_WITH_GPU_BYTES = 14 * MIB, 18 * MIB
@@ -41,7 +41,7 @@ def measure_child(script: Script, environ: dict[str, str]) -> int:
         (child,) = children_of(process.pid)
         return pss_bytes(child)
     finally:
-        process.communicate(timeout=60)
+        process.communicate(timeout=DEADLINE_SECS)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="the kernel tells no PSS")
@@ -118,7 +118,7 @@ def test_a_stalled_parent_costs_batches_and_no_memory(tmp_path: Path) -> None:
         wait_until(lambda: _reads(child) > ticks + 9000, "the child to read on")
         assert pss_bytes(child) - before < 2 * MIB
         os.kill(process.pid, signal.SIGCONT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=DEADLINE_SECS)
     finally:
         process.kill()
         process.wait()

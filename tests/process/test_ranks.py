@@ -206,7 +206,7 @@ def test_eight_ranks_of_real_torchrun(tmp_path: Path, options: tuple[str, ...]) 
     command = (sys.executable, "-m", "torch.distributed.run", *options, *ports, "--nproc-per-node", "8")
     process = launch.script.start(*command, str(launch.script.path), environ=launch.environment({}))
     try:
-        wait_until(lambda: process.poll() is not None or is_charted(launch, 8, 8), "all charts", 110.0)
+        wait_until(lambda: process.poll() is not None or is_charted(launch, 8, 8), "all charts")
         (tmp_path / "stop").touch()
         out, err = process.communicate(timeout=DEADLINE_SECS)
     finally:

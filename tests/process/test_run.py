@@ -15,7 +15,7 @@ import pytest
 
 from metrana.errors import NoRunError
 from metrana.store.reader import read_run
-from tests.scripts import Script, children_of, is_alive, read_line, values_of, wait_until
+from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, read_line, values_of, wait_until
 
 OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
 
@@ -89,7 +89,7 @@ def test_a_crash_marks_the_run_as_ended_without_a_close(tmp_path: Path, end: str
         """,
     )
     process = script.start()
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE_SECS)
     assert process.returncode != 0
     run = script.stored()
     assert ([1.0], "ended without a close") == (values_of(run, "loss"), run.info.status)
@@ -137,8 +137,8 @@ def test_a_killed_process_leaves_what_it_logged_and_no_child(tmp_path: Path) -> 
         (child,) = children_of(process.pid)
         seen = _last_time(script)
         process.kill()
-        process.wait(10)
-        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+        process.wait(DEADLINE_SECS)
+        wait_until(lambda: not is_alive(child), "the child's end")
     finally:
         process.kill()
         process.communicate()
@@ -264,7 +264,7 @@ def test_an_init_of_other_names_closes_the_open_run_and_says_so(tmp_path: Path) 
         """,
     )
     process = script.start(environ=OFF)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines())
     assert "'one'" in err
     assert {("one", "closed"), ("two", "closed")} == {(info.run_name, info.status) for info in script.infos()}
@@ -397,7 +397,7 @@ def test_a_full_disk_loses_nothing_that_fits_later(tmp_path: Path) -> None:
         """,
     )
     process = script.start(environ=OFF)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines()), err
     assert "the store can't be written" in err
     assert "the store can't be written" in out
@@ -473,7 +473,7 @@ def test_logging_to_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
         ["sh", "-c", f'exec "{sys.executable}" "{script.path}" 2>&-'],
         env=script.environment({"METRANA_SYSTEM_METRICS_INTERVAL_SECS": "often"}),
         cwd=tmp_path,
-        timeout=60,
+        timeout=DEADLINE_SECS,
         check=False,
     )
     assert 0 == process.returncode
@@ -488,7 +488,7 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
         import metrana, time
         metrana.init(run_name="r")
         print("up", flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """,
     )
     process = script.start()
@@ -497,8 +497,8 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
         wait_until(lambda: children_of(process.pid), "the sampling child")
         (child,) = children_of(process.pid)
         os.kill(process.pid, signal.SIGTERM)
-        process.wait(10)
-        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+        process.wait(DEADLINE_SECS)
+        wait_until(lambda: not is_alive(child), "the child's end")
     finally:
         process.kill()
         process.communicate()
@@ -819,7 +819,7 @@ def test_a_removed_store_is_made_anew(tmp_path: Path) -> None:
         """,
     )
     process = script.start(environ=OFF)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines())
     assert [0.0, 1.0, 2.0, 3.0, 4.0] == values_of(script.stored(), "x")
 
@@ -873,7 +873,7 @@ def test_a_full_disk_is_told_at_once(tmp_path: Path) -> None:
     mount = f'mount -t tmpfs -o size=64k none "{script.store}" || exit 77; "{sys.executable}" train.py && '
     copy = f'cp -r "{script.store}" "{tmp_path}/copy"'
     process = script.start("unshare", "-m", "--propagation", "private", "sh", "-c", mount + copy, environ=OFF)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_SECS)
     if process.returncode == 77:
         pytest.skip("no file system can be mounted here")
     assert (0, "refused\n") == (process.returncode, out), err
@@ -911,7 +911,7 @@ def test_on_another_system_capture_is_off_with_one_warning(tmp_path: Path) -> No
         """,
     )
     process = script.start()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines()), err
     assert "darwin" in err
     assert ["closed", "closed"] == [info.status for info in script.infos()]
