@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.scripts import DEADLINE_SECS
+
 NEVER_ENDED = """
 import os, threading
 from metrana.threads import Worker
-from tests.scripts import DEADLINE_SECS
-from tests.scripts import DEADLINE_SECS
 up, gate = threading.Event(), threading.Event()
 worker = Worker(lambda: (up.set(), gate.wait()), "worker")
 worker.start()

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.scripts import DEADLINE_SECS
+
 WITHOUT_BOKEH = """
 import sys
 sys.modules["bokeh"] = None
 from metrana.cli import main
-from tests.scripts import DEADLINE_SECS
-from tests.scripts import DEADLINE_SECS
 sys.exit(main(["ui", *sys.argv[1:]]))
 """
 
