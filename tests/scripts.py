@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from metrana.store.catalog import RunInfo, WriterInfo, find_runs
 from metrana.store.reader import StoredRun, read_run
 
@@ -72,6 +74,13 @@ class Script:
         """The one run in the store."""
         (info,) = self.infos()
         return read_run(info)
+
+
+def needs_namespaces(*flags: str) -> None:
+    """Skip the test where ``unshare`` can't make these namespaces."""
+    command = ["unshare", *flags, "true"]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"no namespaces can be made here: unshare {' '.join(flags)}")
 
 
 def read_line(process: subprocess.Popen[str]) -> str:

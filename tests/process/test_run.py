@@ -15,7 +15,16 @@ import pytest
 
 from metrana.errors import NoRunError
 from metrana.store.reader import read_run
-from tests.scripts import DEADLINE_SECS, Script, children_of, is_alive, read_line, values_of, wait_until
+from tests.scripts import (
+    DEADLINE_SECS,
+    Script,
+    children_of,
+    is_alive,
+    needs_namespaces,
+    read_line,
+    values_of,
+    wait_until,
+)
 
 OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
 
@@ -730,22 +739,20 @@ def test_a_script_that_exits_in_the_context_has_closed_its_run(tmp_path: Path) -
     assert "closed" == script.stored().info.status
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+UNTIL_TOLD = """
+import metrana, sys
+metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_run_of_another_container_is_running_while_it_writes(tmp_path: Path) -> None:
     """Its pid means nothing here, although the host's name is the same."""
-    script = Script(
-        tmp_path,
-        """
-        import metrana, sys, time
-        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
-        print("up", flush=True)
-        sys.stdin.read()
-        """,
-    )
-    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("no pid namespace can be made here")
-    container = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    process = script.start(*container, sys.executable, str(script.path), environ=OFF, stdin=subprocess.PIPE)
+    needs_namespaces("--pid", "--fork")
+    script = Script(tmp_path, UNTIL_TOLD)
+    process = script.start(*CONTAINER, sys.executable, str(script.path), environ=OFF, stdin=subprocess.PIPE)
     try:
         assert "up\n" == read_line(process)
         assert "running" == script.stored().info.status
@@ -943,24 +950,13 @@ def test_a_flush_beside_a_close_always_returns(tmp_path: Path) -> None:
     assert {"closed"} == {info.status for info in script.infos()}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
 def test_ranks_in_containers_of_one_host_share_a_run(tmp_path: Path) -> None:
     """A pid of another namespace says nothing: its process isn't taken for gone."""
-    script = Script(
-        tmp_path,
-        """
-        import metrana, sys
-        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
-        print("up", flush=True)
-        sys.stdin.read()
-        """,
-    )
-    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("no pid namespace can be made here")
-    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    needs_namespaces("--pid", "--fork")
+    script = Script(tmp_path, UNTIL_TOLD)
     processes = []
     try:
-        for rank, prefix in (("0", []), ("1", container)):
+        for rank, prefix in (("0", ()), ("1", CONTAINER)):
             process = script.start(
                 *prefix,
                 sys.executable,

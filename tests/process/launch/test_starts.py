@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import needs_namespaces
 from tests.training import Training
 
 COMMANDS = {
@@ -128,12 +129,9 @@ NAMESPACES = {
 }
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode != 0,
-    reason="needs root and mount namespaces",
-)
 @pytest.mark.parametrize("command", NAMESPACES.values(), ids=NAMESPACES)
 def test_without_a_usable_dev_shm(tmp_path: Path, command: str) -> None:
     """Neither semaphores nor shared memory are needed."""
+    needs_namespaces("-m")
     training = Training(tmp_path)
     training.check_run("unshare", "--mount", "--propagation", "private", "bash", "-c", command)
