@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fake_driver import remove_built
 from tests.trees import remove_unpacked
 
 
@@ -22,3 +23,4 @@ def public_path() -> Iterator[Path]:
 
 def pytest_unconfigure() -> None:
     remove_unpacked()
+    remove_built()

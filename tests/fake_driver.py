@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import importlib.util
 import json
@@ -32,14 +31,23 @@ def find_compiler() -> str | None:
     return next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path), None)
 
 
+_built: list[Path] = []
+
+
+def remove_built() -> None:
+    """Remove the libraries that this process built: a worker of pytest-xdist ends without its exit handlers."""
+    while _built:
+        shutil.rmtree(_built.pop(), ignore_errors=True)
+
+
 @functools.cache
 def build_library(variant: str = NEW) -> Path:
-    """The folder that holds the library, built once per test session. Skips the test where there's no compiler."""
+    """The folder that holds the library, built once in a process; ``conftest.py`` removes it. Skips the test where there's no compiler."""
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("no C compiler to build the fake NVIDIA driver with")
     folder = Path(tempfile.mkdtemp(prefix="fake-nvml-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _built.append(folder)
     flags = ["-O1", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}"]
     if variant == OLD:
         flags.append("-DFAKE_OLD_DRIVER")
