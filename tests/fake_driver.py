@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import json
@@ -35,14 +36,17 @@ _built: list[Path] = []
 
 
 def remove_built() -> None:
-    """Remove the libraries that this process built: a worker of pytest-xdist ends without its exit handlers."""
+    """Remove the libraries that this process built. A worker of pytest-xdist ends without its exit handlers."""
     while _built:
         shutil.rmtree(_built.pop(), ignore_errors=True)
 
 
+atexit.register(remove_built)
+
+
 @functools.cache
 def build_library(variant: str = NEW) -> Path:
-    """The folder that holds the library, built once in a process; ``conftest.py`` removes it. Skips the test where there's no compiler."""
+    """The folder that holds the library, built once in a process. Skips the test where there's no compiler."""
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("no C compiler to build the fake NVIDIA driver with")
