@@ -17,12 +17,16 @@ MIB = 1024 * 1024
 PSS_LIMIT_BYTES, PSS_LIMIT_WITH_GPU_BYTES = 14 * MIB, 18 * MIB
 
 WAITING = """
-import sys, time
+import os, pathlib, sys, time
 import metrana
+def ticks():
+    metrana.flush()
+    text = "".join(path.read_text() for path in pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl"))
+    return sum(1 for line in text.splitlines() if line.startswith('{{"t"'))
 big = bytearray({size})
 for start in range(0, len(big), 4096): big[start] = 1
 run = metrana.init(run_name="costs", system_metrics_interval_secs=1)
-time.sleep(2.5)
+while ticks() < 3: time.sleep(0.05)
 print("sampled", flush=True)
 sys.stdin.read()
 """
