@@ -292,10 +292,16 @@ def test_resume_continues_the_newest_run_of_that_name(tmp_path: Path) -> None:
     script = Script(
         tmp_path,
         """
-        import metrana
+        import metrana, os, pathlib, time
+        store = pathlib.Path(os.environ["METRANA_DIR"])
+        before = set(store.rglob("*.jsonl"))
         metrana.init(run_name="r", resume=True)
         metrana.log("loss", 1.0); metrana.log("loss", 2.0); metrana.log("acc", 1.0, step=10, labels={"set": "dev"})
         metrana.log("acc", 2.0, labels={"set": "dev"})
+        def is_sampled():
+            metrana.flush()
+            return any("system/disk/total_bytes" in path.read_text() for path in set(store.rglob("*.jsonl")) - before)
+        while not is_sampled(): time.sleep(0.02)
         """,
     )
     for _ in range(2):
