@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import DEADLINE_SECS
+
 TESTS = Path(__file__).parent
 SOURCE = TESTS / "fake_nvml" / "fake_nvml.c"
 LIBRARY = "libnvidia-ml.so.1"
 NEW = "new"
 OLD = "old"
-DEADLINE_SECS = 60.0
 
 
 def find_compiler() -> str | None:
@@ -31,14 +32,26 @@ def find_compiler() -> str | None:
     return next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path), None)
 
 
+_built: list[Path] = []
+
+
+def remove_built() -> None:
+    """Remove the libraries that this process built. A worker of pytest-xdist ends without its exit handlers."""
+    while _built:
+        shutil.rmtree(_built.pop(), ignore_errors=True)
+
+
+atexit.register(remove_built)
+
+
 @functools.cache
 def build_library(variant: str = NEW) -> Path:
-    """The folder that holds the library, built once per test session. Skips the test where there's no compiler."""
+    """The folder that holds the library, built once in a process. Skips the test where there's no compiler."""
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("no C compiler to build the fake NVIDIA driver with")
     folder = Path(tempfile.mkdtemp(prefix="fake-nvml-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _built.append(folder)
     flags = ["-O1", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}"]
     if variant == OLD:
         flags.append("-DFAKE_OLD_DRIVER")

@@ -19,6 +19,7 @@ PATIENCE_SECS = 3 * DEADLINE_SECS  # a dozen interpreters, one after the other
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the benchmarks read Linux's procfs")
 @pytest.mark.timeout(2 * PATIENCE_SECS)
 def test_a_quick_run_prints_the_table(tmp_path: Path) -> None:

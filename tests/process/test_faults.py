@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from metrana.store.reader import StoredRun
 from tests.fake_driver import FakeDriver
-from tests.scripts import Script, is_alive, wait_until
+from tests.scripts import DEADLINE_SECS, Script, is_alive, wait_until
 
 INTERVAL_SECS = 3  # long beside what a start of Python takes on a busy machine
 TICKS = 11
@@ -33,7 +34,7 @@ BODY = f"""
 import sys, time
 import metrana
 run = metrana.init(run_name="faults", system_metrics_interval_secs={INTERVAL_SECS})
-end = time.monotonic() + {TICKS * INTERVAL_SECS}
+end = time.monotonic() + int(sys.argv[1]) * {INTERVAL_SECS}
 while time.monotonic() < end:
     metrana.log("loss", 1.0)
     time.sleep(0.1)
@@ -53,13 +54,13 @@ class Case:
 
     def finish(self) -> None:
         try:
-            self.out, self.err = self.process.communicate(timeout=90)
+            self.out, self.err = self.process.communicate(timeout=DEADLINE_SECS)
         finally:
             self.process.kill()
             self.process.wait()
 
 
-def start(folder: Path, call: str, action: str) -> Case:
+def start(folder: Path, call: str, action: str, ticks: int = TICKS) -> Case:
     folder.mkdir()
     driver = FakeDriver(folder)
     cards = {f"gpu{index}": {"uuid": f"GPU-{index}"} for index in range(2)}
@@ -69,7 +70,7 @@ def start(folder: Path, call: str, action: str) -> Case:
     names = ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG", "FAKE_NVML_LOG")
     # The calls are counted over all children, so that one that works at first doesn't work again after a restart.
     environ = {**{name: own[name] for name in names}, "FAKE_NVML_STATE": str(folder)}
-    return Case(script, script.start(environ=environ))
+    return Case(script, script.start(sys.executable, str(script.path), str(ticks), environ=environ))
 
 
 ROWS = [
@@ -107,6 +108,7 @@ def widest_gap(run: StoredRun, name: str) -> float:
     return max(later - earlier for earlier, later in zip(times, times[1:]))  # noqa: B905
 
 
+@pytest.mark.xdist_group("faults")  # whose trainings run at the same time, once
 @pytest.mark.parametrize(("call", "action", "expected"), ROWS)
 def test_a_faulty_driver_costs_the_gpu_charts_alone(
     cases: dict[tuple[str, str], Case], call: str, action: str, expected: str
@@ -131,16 +133,23 @@ def test_one_crash_is_a_gap_of_a_tick(tmp_path: Path) -> None:
     driver = FakeDriver(tmp_path)
     driver.script({"system": {"count": 1}, "gpu0": {"uuid": "GPU-0"}, "calls": {LATER: "ok"}})
     body = """
-    import os, psutil, signal, time
+    import os, pathlib, psutil, signal, time
     import metrana
-    run = metrana.init(run_name="one", system_metrics_interval_secs=1)
+    run = metrana.init(run_name="one", system_metrics_interval_secs=2)
     def child():
         return [child.pid for child in psutil.Process().children()]
-    time.sleep(3.5)
+    def ticks():
+        metrana.flush()
+        text = "".join(path.read_text() for path in pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl"))
+        return sum(1 for line in text.splitlines() if line.startswith('{"t"'))
+    def wait_for(more):
+        wanted = ticks() + more
+        while ticks() < wanted: time.sleep(0.05)
+    wait_for(4)
     first = child()
     os.kill(first[0], signal.SIGSEGV)
     while child() in ([], first): time.sleep(0.05)
-    time.sleep(3.5)
+    wait_for(4)
     """
     script = Script(tmp_path, body)
     own = driver.environment()
@@ -154,12 +163,13 @@ def test_one_crash_is_a_gap_of_a_tick(tmp_path: Path) -> None:
         assert len(series.timestamps) == len(set(series.timestamps))
     (memory,) = [series for (name, _), series in run.series.items() if name == "system/memory/used_bytes"]
     before, after = memory.timestamps[1:4], memory.timestamps[-3:-1]
-    assert min(abs((b - a + 0.5) % 1.0 - 0.5) for a in before for b in after) < 0.1, "another grid"
+    # On a busy machine a tick may come late; not all of them as late as another grid would make them.
+    assert min(abs((b - a + 1.0) % 2.0 - 1.0) for a in before for b in after) < 0.2, "another grid"
 
 
 def test_a_child_that_outlives_its_end_is_left_alone(tmp_path: Path) -> None:
     """A process stuck in a driver can't be killed: the training ends all the same, and so does it when it's let go."""
-    case = start(tmp_path / "case", FIRST, "undead 20")
+    case = start(tmp_path / "case", FIRST, "undead 20", ticks=3)
     case.finish()
     assert 3 == case.process.returncode
     left = {int(line.split()[1]) for line in (tmp_path / "case" / "driver.log").read_text().splitlines()}

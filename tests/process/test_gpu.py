@@ -12,7 +12,7 @@ import pytest
 
 from metrana.store.reader import StoredRun
 from tests.fake_driver import OLD, FakeDriver, build_library
-from tests.scripts import Script
+from tests.scripts import DEADLINE_SECS, Script
 
 # Trains until the child has taken as many samples as the test needs.
 BODY = """
@@ -21,15 +21,19 @@ def ticks():
     metrana.flush()
     text = "".join(path.read_text() for path in pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl"))
     return sum(1 for line in text.splitlines() if line.startswith('{"t"') and line.count(",") > 8)
-def train(wanted):
+def is_stored(text):
+    metrana.flush()
+    return any(text in path.read_text() for path in pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl"))
+def train(wanted, last='"system/capture/gpu"'):
     run = metrana.init(run_name="r", system_metrics_interval_secs=1)
-    end = time.monotonic() + 40
-    while ticks() < wanted and time.monotonic() < end: time.sleep(0.05)
+    end = time.monotonic() + 100
+    while (ticks() < wanted or not is_stored(last)) and time.monotonic() < end: time.sleep(0.05)
     maps = pathlib.Path("/proc/self/maps").read_text()
     assert "nvidia-ml" not in maps and "pynvml" not in sys.modules
     run.close()
 """
 
+GPU = '"system/gpu/power_watts"'
 READINGS = {
     "utilization": 93.0,
     "memory_used_bytes": 40e9,
@@ -57,8 +61,15 @@ class Node:
         self.sections: dict[str, dict[str, object]] = {"system": {"count": cards}, "gpu": dict(CARD), "calls": {}}
         self.folder = folder
 
-    def train(self, ticks: int = 1, environ: Mapping[str, str] | None = None, stderr: str | None = "") -> StoredRun:
-        script = Script(self.folder, BODY + f"train({ticks})\n")
+    def train(
+        self,
+        ticks: int = 1,
+        environ: Mapping[str, str] | None = None,
+        stderr: str | None = "",
+        last: str = '"system/capture/gpu"',
+    ) -> StoredRun:
+        """The run of a training of so many ticks, in whose store ``last`` stands."""
+        script = Script(self.folder, BODY + f"train({ticks}, {last!r})\n")
         self.driver.script(self.sections)
         own = self.driver.environment()
         names = ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG", "FAKE_NVML_LOG")
@@ -78,7 +89,7 @@ def gpu_series(run: StoredRun) -> dict[tuple[str, int], list[float]]:
 def test_eight_cards_give_forty_eight_series(tmp_path: Path) -> None:
     """Each with the value that the driver tells, and the attributes of the node."""
     node = Node(tmp_path)
-    run = node.train()
+    run = node.train(last=GPU)
     series = gpu_series(run)
     assert {(reading, card) for reading in READINGS for card in range(8)} == set(series)
     assert all({READINGS[reading]} == set(values) for (reading, _), values in series.items())
@@ -126,7 +137,7 @@ def test_five_timeouts_in_a_row_end_a_series(tmp_path: Path, failures: int, is_l
     process = script.start(
         environ={name: own[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG", "FAKE_NVML_LOG")}
     )
-    _, err = process.communicate(timeout=90)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     series = gpu_series(script.stored())
     if is_lost:
         assert ("power_watts", 0) not in series
@@ -141,7 +152,7 @@ def test_a_partitioned_card_is_skipped_and_counted(tmp_path: Path) -> None:
     """MIG on card 0 leaves seven."""
     node = Node(tmp_path)
     node.sections["gpu0"] = {"mig": "on", "mig_devices": 2}
-    run = node.train()
+    run = node.train(last=GPU)
     assert set(range(1, 8)) == {card for _, card in gpu_series(run)}
     assert 1 == run.attributes["system/gpu/mig_partitioned_count"]
 
@@ -163,7 +174,7 @@ def test_an_odd_driver_is_no_exception(
     """What can be read is charted, and the attribute says why the rest isn't."""
     node = Node(tmp_path, cards=1)
     node.sections.update(sections)
-    run = node.train(2, stderr=None)
+    run = node.train(2, stderr=None, last=GPU if expected_series else '"system/capture/gpu"')
     assert expected_series == len(gpu_series(run))
     assert reason in str(run.attributes["system/capture/gpu"])
     if expected_series == 0:
@@ -173,7 +184,7 @@ def test_an_odd_driver_is_no_exception(
 def test_a_driver_of_the_470_series_gives_every_series(tmp_path: Path) -> None:
     """It has neither the second memory call nor the versioned temperature."""
     node = Node(tmp_path, cards=1, variant=OLD)
-    assert 6 == len(gpu_series(node.train()))
+    assert 6 == len(gpu_series(node.train(last=GPU)))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,7 @@ def test_a_driver_of_the_470_series_gives_every_series(tmp_path: Path) -> None:
 )
 def test_a_process_reports_the_cards_that_are_its_own(tmp_path: Path, environ: dict[str, str], cards: set[int]) -> None:
     """The visible ones, and of those the one that it drives, where that's known."""
-    run = Node(tmp_path).train(environ=environ)
+    run = Node(tmp_path).train(environ=environ, last=GPU if cards else '"system/capture/gpu"')
     assert cards == {card for _, card in gpu_series(run)}
 
 
@@ -245,7 +256,7 @@ def test_a_driver_without_nvidia_ml_py_is_one_line_with_the_way_out(tmp_path: Pa
         for metadata in Path(__import__(name).__file__ or "").parent.parent.glob(f"{name}-*.dist-info"):
             shutil.copytree(metadata, tmp_path / metadata.name)
     process = script.start(sys.executable, "-S", str(script.path), environ={"LD_LIBRARY_PATH": str(build_library())})
-    _, err = process.communicate(timeout=90)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 0 == process.returncode, err
     assert 1 == len(err.splitlines())
     assert "pip install 'metrana[system]'" in err

@@ -28,7 +28,7 @@ def sampled():
 def train():
     print("training", flush=True)  # a pool's worker is killed, with what it has buffered
     run = metrana.init(run_name="r", system_metrics_interval_secs=1)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 100
     while not sampled() and time.monotonic() < end:
         metrana.log("loss", 0.5)
         time.sleep(0.02)
@@ -158,7 +158,7 @@ def test_where_sys_executable_is_another_program(tmp_path: Path) -> None:
 def test_through_a_link_with_blanks_in_its_name(tmp_path: Path) -> None:
     """A virtual environment in an oddly named folder."""
     folder = tmp_path / "a b é"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=DEADLINE_SECS)
     script = Script(tmp_path, BODY + "train()\n")
     path = os.pathsep.join(p for p in sys.path if p and os.path.isdir(p) and "site-packages" in p or p == PACKAGES)
     check(script, script.run(str(folder / "bin" / "python"), str(script.path), environ={"PYTHONPATH": path}))
@@ -268,12 +268,9 @@ def test_with_sigchld_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give it up")
-def test_in_a_program_that_gives_up_root(tmp_path: Path) -> None:
+def test_in_a_program_that_gives_up_root(public_path: Path) -> None:
     """It can't signal its child any more; the child leaves by itself."""
-    script = Script(tmp_path, BODY + "run = train()\nos.setgid(65534)\nos.setuid(65534)\nrun.close()\n")
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
+    script = Script(public_path, BODY + "run = train()\nos.setgid(65534)\nos.setuid(65534)\nrun.close()\n")
     check(script, script.run())
 
 
@@ -287,7 +284,7 @@ def test_an_exception_shows_only_its_own_traceback(tmp_path: Path) -> None:
     """Nothing of metrana's, nothing of multiprocessing's."""
     script = Script(tmp_path, BODY + "train()\nraise ValueError('user error')\n")
     process = script.start()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert "user error" in err
     assert "metrana" not in err
     assert "multiprocessing" not in err
@@ -308,7 +305,7 @@ def test_a_signal_to_the_whole_group_is_the_trainings_affair(tmp_path: Path, num
         (child,) = children_of(process.pid)
         # The child has its own memory of the signal only if it lives on: nothing can be awaited but the end.
         os.killpg(process.pid, number)
-        rest, err = process.communicate(timeout=60)
+        rest, err = process.communicate(timeout=DEADLINE_SECS)
     finally:
         process.kill()
     assert (0, "") == (process.returncode, err)
@@ -336,11 +333,11 @@ def test_a_stopped_child_does_not_hold_up_the_exit(tmp_path: Path) -> None:
 
 def test_the_child_goes_when_its_parent_becomes_another_program(tmp_path: Path) -> None:
     """exec keeps the pid; the end of the control pipe tells."""
-    script = Script(tmp_path, BODY + "train()\nprint('up', flush=True)\nos.execv('/bin/sleep', ['sleep', '30'])\n")
+    script = Script(tmp_path, BODY + "train()\nprint('up', flush=True)\nos.execv('/bin/sleep', ['sleep', '600'])\n")
     process = script.start()
     try:
         assert ["training\n", "up\n"] == [read_line(process), read_line(process)]
-        wait_until(lambda: not children_of(process.pid), "the child's end", secs=10)
+        wait_until(lambda: not children_of(process.pid), "the child's end")
     finally:
         process.kill()
         process.communicate()
@@ -353,7 +350,7 @@ def test_the_child_goes_although_a_forked_copy_lives_on(tmp_path: Path) -> None:
         BODY + "train()\nimport warnings\nwarnings.simplefilter('ignore')\n"
         "import psutil\n(child,) = [child.pid for child in psutil.Process().children()]\n"
         "if os.fork() == 0:\n"
-        "    end = time.monotonic() + 10\n"
+        "    end = time.monotonic() + 100\n"
         "    while os.path.exists(f'/proc/{child}') and time.monotonic() < end: time.sleep(0.02)\n"
         "    print('left', os.path.exists(f'/proc/{child}'), flush=True)\n"
         "os._exit(0)\n",
@@ -407,8 +404,8 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
     assert "published False" in out
 
 
-@pytest.mark.timeout(300)
-def test_two_hundred_runs_leave_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [20, pytest.param(200, marks=pytest.mark.once)])
+def test_many_runs_leave_nothing_behind(tmp_path: Path, runs: int) -> None:
     """As many threads, descriptors, children and entries in /dev/shm as before."""
     script = Script(
         tmp_path,
@@ -430,15 +427,15 @@ def test_two_hundred_runs_leave_nothing_behind(tmp_path: Path) -> None:
             ids.append(metrana.init(run_name=f"r{i % 3}").id); metrana.log("loss", 1.0); metrana.close()
         once(0)
         before = count()
-        for i in range(200): once(i)
+        for i in range(int(os.environ["RUNS"])): once(i)
         after = count()
         print("same" if before == after else f"{before} {after}")
         """,
     )
-    process = script.start()
-    out, err = process.communicate(timeout=240)
+    process = script.start(environ={"RUNS": str(runs)})
+    out, err = process.communicate(timeout=4 * DEADLINE_SECS)
     assert ("same\n", "", 0) == (out, err, process.returncode)
-    assert 201 == len(script.infos())
+    assert runs + 1 == len(script.infos())
 
 
 def test_ticks_keep_coming_while_the_training_holds_the_interpreter(tmp_path: Path) -> None:
@@ -543,7 +540,7 @@ def test_a_run_of_many_ranks_has_every_process_in_it(tmp_path: Path) -> None:
             open(os.environ["RANK"], "w").close()
             while not all(os.path.exists(str(i)) for i in range(4)): time.sleep(0.02)
             if os.environ["RANK"] == "0": raise SystemExit(1)
-            time.sleep(60)
+            time.sleep(600)
         """,
     )
     script.run()
@@ -580,7 +577,7 @@ def test_a_monitor_without_a_run_reports_through_its_callbacks(tmp_path: Path) -
         for _ in range(2):
             monitor.start()
             monitor.start()
-            assert enough.wait(30)
+            assert enough.wait(100)
             monitor.stop()
             monitor.stop()
             seen.append(None); seen.append(None); enough.clear()
@@ -592,7 +589,7 @@ def test_a_monitor_without_a_run_reports_through_its_callbacks(tmp_path: Path) -
         """,
     )
     process = script.start()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_SECS)
     assert "ok False\nno child\n" == out
     assert 1 == len(err.splitlines())
     assert err.endswith("raised ValueError\n")
@@ -600,7 +597,7 @@ def test_a_monitor_without_a_run_reports_through_its_callbacks(tmp_path: Path) -
 
 NOTHING_LEFT = """
 import psutil, time
-end = time.monotonic() + 30
+end = time.monotonic() + 100
 while psutil.Process().children() and time.monotonic() < end: time.sleep(0.01)
 
 assert not psutil.Process().children()

@@ -20,11 +20,12 @@ import pytest
 import metrana
 from metrana.system.host import Host
 from metrana.system.sources.cgroup import Cgroup
-from tests.scripts import Script
+from tests.scripts import DEADLINE_SECS, Script
+
+pytestmark = pytest.mark.once
 
 LIMIT_BYTES = 256 << 20
 QUOTA_CORES = 0.5
-DEADLINE_SECS = 60.0
 
 LAUNCHER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 99; shift; done; shift; exec "$@"'
 """Joins the cgroups whose cgroup.procs files it's given, then becomes the command after ``--``."""

@@ -15,7 +15,16 @@ import pytest
 
 from metrana.errors import NoRunError
 from metrana.store.reader import read_run
-from tests.scripts import Script, children_of, is_alive, read_line, values_of, wait_until
+from tests.scripts import (
+    DEADLINE_SECS,
+    Script,
+    children_of,
+    is_alive,
+    needs_namespaces,
+    read_line,
+    values_of,
+    wait_until,
+)
 
 OFF = {"METRANA_CAPTURE_SYSTEM_METRICS": "0"}
 
@@ -89,7 +98,7 @@ def test_a_crash_marks_the_run_as_ended_without_a_close(tmp_path: Path, end: str
         """,
     )
     process = script.start()
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE_SECS)
     assert process.returncode != 0
     run = script.stored()
     assert ([1.0], "ended without a close") == (values_of(run, "loss"), run.info.status)
@@ -137,8 +146,8 @@ def test_a_killed_process_leaves_what_it_logged_and_no_child(tmp_path: Path) -> 
         (child,) = children_of(process.pid)
         seen = _last_time(script)
         process.kill()
-        process.wait(10)
-        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+        process.wait(DEADLINE_SECS)
+        wait_until(lambda: not is_alive(child), "the child's end")
     finally:
         process.kill()
         process.communicate()
@@ -264,7 +273,7 @@ def test_an_init_of_other_names_closes_the_open_run_and_says_so(tmp_path: Path) 
         """,
     )
     process = script.start(environ=OFF)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines())
     assert "'one'" in err
     assert {("one", "closed"), ("two", "closed")} == {(info.run_name, info.status) for info in script.infos()}
@@ -283,10 +292,16 @@ def test_resume_continues_the_newest_run_of_that_name(tmp_path: Path) -> None:
     script = Script(
         tmp_path,
         """
-        import metrana
+        import metrana, os, pathlib, time
+        store = pathlib.Path(os.environ["METRANA_DIR"])
+        before = set(store.rglob("*.jsonl"))
         metrana.init(run_name="r", resume=True)
         metrana.log("loss", 1.0); metrana.log("loss", 2.0); metrana.log("acc", 1.0, step=10, labels={"set": "dev"})
         metrana.log("acc", 2.0, labels={"set": "dev"})
+        def is_sampled():
+            metrana.flush()
+            return any("system/disk/total_bytes" in path.read_text() for path in set(store.rglob("*.jsonl")) - before)
+        while not is_sampled(): time.sleep(0.02)
         """,
     )
     for _ in range(2):
@@ -397,7 +412,7 @@ def test_a_full_disk_loses_nothing_that_fits_later(tmp_path: Path) -> None:
         """,
     )
     process = script.start(environ=OFF)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines()), err
     assert "the store can't be written" in err
     assert "the store can't be written" in out
@@ -473,7 +488,7 @@ def test_logging_to_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
         ["sh", "-c", f'exec "{sys.executable}" "{script.path}" 2>&-'],
         env=script.environment({"METRANA_SYSTEM_METRICS_INTERVAL_SECS": "often"}),
         cwd=tmp_path,
-        timeout=60,
+        timeout=DEADLINE_SECS,
         check=False,
     )
     assert 0 == process.returncode
@@ -488,7 +503,7 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
         import metrana, time
         metrana.init(run_name="r")
         print("up", flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """,
     )
     process = script.start()
@@ -497,8 +512,8 @@ def test_a_terminated_script_leaves_no_child(tmp_path: Path) -> None:
         wait_until(lambda: children_of(process.pid), "the sampling child")
         (child,) = children_of(process.pid)
         os.kill(process.pid, signal.SIGTERM)
-        process.wait(10)
-        wait_until(lambda: not is_alive(child), "the child's end", secs=2.0)
+        process.wait(DEADLINE_SECS)
+        wait_until(lambda: not is_alive(child), "the child's end")
     finally:
         process.kill()
         process.communicate()
@@ -730,22 +745,20 @@ def test_a_script_that_exits_in_the_context_has_closed_its_run(tmp_path: Path) -
     assert "closed" == script.stored().info.status
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+UNTIL_TOLD = """
+import metrana, sys
+metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_run_of_another_container_is_running_while_it_writes(tmp_path: Path) -> None:
     """Its pid means nothing here, although the host's name is the same."""
-    script = Script(
-        tmp_path,
-        """
-        import metrana, sys, time
-        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
-        print("up", flush=True)
-        sys.stdin.read()
-        """,
-    )
-    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("no pid namespace can be made here")
-    container = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    process = script.start(*container, sys.executable, str(script.path), environ=OFF, stdin=subprocess.PIPE)
+    needs_namespaces("--pid", "--fork")
+    script = Script(tmp_path, UNTIL_TOLD)
+    process = script.start(*CONTAINER, sys.executable, str(script.path), environ=OFF, stdin=subprocess.PIPE)
     try:
         assert "up\n" == read_line(process)
         assert "running" == script.stored().info.status
@@ -781,6 +794,7 @@ def test_threads_of_a_forked_worker_share_its_writer(tmp_path: Path) -> None:
     assert all(1 == len(writer.segments) for writer in run.info.writers)
 
 
+@pytest.mark.once
 def test_logging_without_a_pause_loses_nothing_and_stays_close_to_the_disk(tmp_path: Path) -> None:
     """Several threads log faster than their points can be encoded: they make room for it."""
     script = Script(
@@ -818,7 +832,7 @@ def test_a_removed_store_is_made_anew(tmp_path: Path) -> None:
         """,
     )
     process = script.start(environ=OFF)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines())
     assert [0.0, 1.0, 2.0, 3.0, 4.0] == values_of(script.stored(), "x")
 
@@ -872,7 +886,7 @@ def test_a_full_disk_is_told_at_once(tmp_path: Path) -> None:
     mount = f'mount -t tmpfs -o size=64k none "{script.store}" || exit 77; "{sys.executable}" train.py && '
     copy = f'cp -r "{script.store}" "{tmp_path}/copy"'
     process = script.start("unshare", "-m", "--propagation", "private", "sh", "-c", mount + copy, environ=OFF)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_SECS)
     if process.returncode == 77:
         pytest.skip("no file system can be mounted here")
     assert (0, "refused\n") == (process.returncode, out), err
@@ -910,7 +924,7 @@ def test_on_another_system_capture_is_off_with_one_warning(tmp_path: Path) -> No
         """,
     )
     process = script.start()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_SECS)
     assert 1 == len(err.splitlines()), err
     assert "darwin" in err
     assert ["closed", "closed"] == [info.status for info in script.infos()]
@@ -942,24 +956,13 @@ def test_a_flush_beside_a_close_always_returns(tmp_path: Path) -> None:
     assert {"closed"} == {info.status for info in script.infos()}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
 def test_ranks_in_containers_of_one_host_share_a_run(tmp_path: Path) -> None:
     """A pid of another namespace says nothing: its process isn't taken for gone."""
-    script = Script(
-        tmp_path,
-        """
-        import metrana, sys
-        metrana.init(run_name="r"); metrana.log("loss", 1.0); metrana.flush()
-        print("up", flush=True)
-        sys.stdin.read()
-        """,
-    )
-    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("no pid namespace can be made here")
-    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    needs_namespaces("--pid", "--fork")
+    script = Script(tmp_path, UNTIL_TOLD)
     processes = []
     try:
-        for rank, prefix in (("0", []), ("1", container)):
+        for rank, prefix in (("0", ()), ("1", CONTAINER)):
             process = script.start(
                 *prefix,
                 sys.executable,

@@ -76,10 +76,10 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def wait_drawn(self) -> None:
-        wait_until(lambda: self.js("return document.body.dataset.state") == "drawn", "the charts to be drawn", 30)
+        wait_until(lambda: self.js("return document.body.dataset.state") == "drawn", "the charts to be drawn")
 
     def wait_js(self, condition: str, what: str, *arguments: object) -> None:
-        wait_until(lambda: self.js(f"return Boolean({condition})", *arguments), what, 30)
+        wait_until(lambda: self.js(f"return Boolean({condition})", *arguments), what)
 
     def click(self, selector: str) -> None:
         self.driver.find_element("css selector", selector).click()

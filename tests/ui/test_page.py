@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.scripts import Script, wait_until
+from tests.scripts import DEADLINE_SECS, Script, wait_until
 from tests.ui.browser import PHONE, Browser
 from tests.ui.serving import Server
 from tests.ui.stores import HOSTILE, SPIKE, put_damaged, put_hostile
 from tests.unit.store.build import T0
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]  # one Chromium for all
 
 GPU = "system/gpu/utilization"
 ROUNDING = 1e-6
@@ -273,7 +273,7 @@ def test_a_live_run_grows(browser: Browser, tmp_path: Path) -> None:
             assert [] == browser.take_logs()[0]
     finally:
         (tmp_path / "stop").touch()
-        out, err = training.communicate(timeout=60)
+        out, err = training.communicate(timeout=DEADLINE_SECS)
     assert (0, "", "") == (training.returncode, out, err)
     assert any(why in browser.text("[data-group=gpu]") for why in ("NVIDIA driver", "nvidia-ml-py"))
 

@@ -154,6 +154,7 @@ def test_only_what_changed_is_listed(tmp_path: Path) -> None:
         assert ["new"] == [run["name"] for run in later["runs"]]
 
 
+@pytest.mark.once
 def test_ten_thousand_runs_are_listed(tmp_path: Path) -> None:
     """A store of very many runs is listed whole, and then only its changes."""
     put_many(tmp_path, 10_000)

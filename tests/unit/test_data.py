@@ -14,6 +14,7 @@ import pytest
 
 import metrana
 from metrana.data import RunData
+from tests.scripts import DEADLINE_SECS
 from tests.unit.store.build import GOLDEN, T0, declare, end, head, line, points, put
 
 
@@ -152,7 +153,7 @@ def test_plain_lists_need_no_library(store: Path) -> None:
                 print(error)
         """
     done = subprocess.run(
-        [sys.executable, "-c", code, str(store)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code, str(store)], capture_output=True, text=True, timeout=DEADLINE_SECS, check=True
     )
     lists, *errors = done.stdout.splitlines()
     assert f"times=[{T0 + 8}, {T0 + 9}], steps=[80, 90], values=[{1 / 9}, {1 / 10}]" in lists
@@ -311,7 +312,9 @@ def test_what_could_not_be_read_is_told() -> None:
 def test_importing_metrana_loads_none_of_it() -> None:
     """A training pays nothing for the reading side."""
     code = "import metrana, sys; print([n for n in ('metrana.data', 'numpy', 'dataclasses') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_SECS, check=True
+    )
     assert "[]\n" == done.stdout
     with pytest.raises(AttributeError, match="'nothing'"):
         metrana.nothing  # noqa: B018

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from metrana.descriptors import OwnDescriptor
+from tests.scripts import DEADLINE_SECS
 
 
 def test_a_descriptor_is_ours_until_it_is_closed() -> None:
@@ -50,4 +51,4 @@ def test_a_file_moves_above_the_standard_numbers() -> None:
         "os.write(fd, b'x'); assert b'x' == os.read(read, 1)\n"
         "assert 0 == os.dup(own) and 1 == os.dup(own) and 2 == os.dup(own)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_SECS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.scripts import DEADLINE_SECS
+
 NEVER_ENDED = """
 import os, threading
 from metrana.threads import Worker
@@ -21,5 +23,5 @@ os._exit(0)
 
 def test_a_thread_that_the_interpreter_does_not_end_keeps_nobody_waiting() -> None:
     """All that it had to do is done."""
-    done = subprocess.run([sys.executable, "-c", NEVER_ENDED], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", NEVER_ENDED], capture_output=True, text=True, timeout=DEADLINE_SECS)
     assert ("True\n", "") == (done.stdout, done.stderr)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import DEADLINE_SECS
 from tests.training import Training
 
 # The store's own descriptor is closed behind its back, and a file of the script's gets the number.
@@ -121,7 +122,7 @@ def test_a_killed_training_holds_no_pipe_open(tmp_path: Path) -> None:
     training = Training(tmp_path, "import signal\ntrain()\nprint('trained', flush=True)\nos.kill(os.getpid(), 9)\n")
     process = training.start(stderr=subprocess.STDOUT)
     try:
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=DEADLINE_SECS)
     finally:
         process.kill()
         process.wait()

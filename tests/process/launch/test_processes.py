@@ -245,7 +245,7 @@ def test_a_script_that_waits_for_any_process_without_capture(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give it up")
-def test_where_no_process_may_be_started(tmp_path: Path) -> None:
+def test_where_no_process_may_be_started(public_path: Path) -> None:
     """A full process table costs the charts: init() doesn't raise, and everything is logged."""
     code = """
         import resource
@@ -253,9 +253,7 @@ def test_where_no_process_may_be_started(tmp_path: Path) -> None:
         os.setgid(65534); os.setuid(65534)
         metrana.init(run_name="r"); log(3); metrana.close()
     """
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
-    training = Training(tmp_path, dedent(code))
+    training = Training(public_path, dedent(code))
     training.run()
     run = training.stored()
     assert 3 == len(next(iter(run.series.values())).values)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import needs_namespaces
 from tests.training import Training
 
 COMMANDS = {
@@ -108,11 +109,9 @@ def test_in_an_empty_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
-def test_as_another_user(tmp_path: Path) -> None:
+def test_as_another_user(public_path: Path) -> None:
     """What root sees of the process and its child, another user needn't."""
-    training = Training(tmp_path)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
+    training = Training(public_path)
     user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
     if subprocess.run([*user, sys.executable, "-c", "import metrana, psutil"], capture_output=True).returncode:
         pytest.skip("needs an interpreter that other users can read")
@@ -130,12 +129,9 @@ NAMESPACES = {
 }
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode != 0,
-    reason="needs root and mount namespaces",
-)
 @pytest.mark.parametrize("command", NAMESPACES.values(), ids=NAMESPACES)
 def test_without_a_usable_dev_shm(tmp_path: Path, command: str) -> None:
     """Neither semaphores nor shared memory are needed."""
+    needs_namespaces("-m")
     training = Training(tmp_path)
     training.check_run("unshare", "--mount", "--propagation", "private", "bash", "-c", command)

@@ -13,6 +13,7 @@ import pytest
 
 from metrana.cli import main
 from metrana.cli.tables import open_whole
+from tests.scripts import DEADLINE_SECS
 from tests.unit.store.build import GOLDEN, T0, declare, head, points, put
 
 Capture = pytest.CaptureFixture[str]
@@ -100,7 +101,7 @@ def test_what_a_killed_export_has_left_is_in_nobodys_way(tmp_path: Path) -> None
 def test_a_pipe_is_written_to() -> None:
     """``--output /dev/stdout`` behind which a pipe is."""
     command = [sys.executable, "-m", "metrana", "export", "killed", "--dir", str(GOLDEN), "--output", "/dev/stdout"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
     assert (0, HEADER + "loss,{},0,1767226001.0,1.0\n", "") == (done.returncode, done.stdout, done.stderr)
 
 
@@ -224,7 +225,9 @@ def test_a_missing_package_is_one_line_with_the_command_that_brings_it(tmp_path:
     put_cards(tmp_path)
     code = "import sys; sys.modules['pyarrow'] = None; from metrana.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["--dir", str(tmp_path), "export", "train", "--output", str(tmp_path / "train.parquet")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=DEADLINE_SECS, check=False
+    )
     assert (2, "") == (done.returncode, done.stdout)
     assert done.stderr.endswith(": pip install 'metrana[parquet]'\n")
     assert not (tmp_path / "train.parquet").exists()
@@ -239,7 +242,7 @@ def test_without_numpy_the_table_is_the_same(tmp_path: Path) -> None:
             [sys.executable, "-c", code.format(block), "--dir", str(tmp_path), "export", "train", "--since", "9s"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_SECS,
             check=True,
         ).stdout
         for block in ("", "sys.modules['numpy'] = None;")

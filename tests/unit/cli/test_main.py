@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from metrana.cli import COMMANDS, load_command, main
+from tests.scripts import DEADLINE_SECS
 from tests.unit.store.build import GOLDEN, declare, head, points, put
 
-DEADLINE_SECS = 60
 Capture = pytest.CaptureFixture[str]
 
 
@@ -159,7 +159,9 @@ def test_a_mistake_points_to_the_commands_own_help(capsys: Capture) -> None:
 def test_a_closed_stdout_is_no_traceback(words: list[str], status: int) -> None:
     """What only prints has nobody to tell; what was to be written there is missed."""
     command = [sys.executable, "-m", "metrana", *words, "--dir", str(GOLDEN)]
-    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECS
+    )
     assert status == done.returncode
     assert ["metrana: stdout is closed: give --output FILE"][: bool(status)] == done.stderr.splitlines()[: bool(status)]
     assert "Traceback" not in done.stderr

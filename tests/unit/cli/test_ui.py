@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.scripts import DEADLINE_SECS
+
 WITHOUT_BOKEH = """
 import sys
 sys.modules["bokeh"] = None
@@ -17,7 +19,7 @@ sys.exit(main(["ui", *sys.argv[1:]]))
 def test_without_the_extra_one_line_names_it(tmp_path: Path) -> None:
     """Where Bokeh isn't installed, one line says which pip command brings it, and nothing is served."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_BOKEH, str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITHOUT_BOKEH, str(tmp_path)], capture_output=True, text=True, timeout=DEADLINE_SECS
     )
     assert (2, "") == (done.returncode, done.stdout)
     assert "metrana: the page needs Bokeh, which isn't installed: pip install 'metrana[ui]'\n" == done.stderr

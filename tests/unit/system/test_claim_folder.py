@@ -16,7 +16,7 @@ from metrana.errors import SettingError
 from metrana.system import SystemMonitor
 from metrana.system.claim_folder import ClaimFolder
 from metrana.system.lock_files import CannotClaim, clear, is_key, lock_places
-from tests.scripts import DEADLINE_SECS
+from tests.scripts import DEADLINE_SECS, needs_namespaces
 from tests.unit.system.ranks import KEY, Node
 
 BASE = f"metrana-{os.geteuid()}"
@@ -245,12 +245,6 @@ def test_a_place_that_cant_be_written_isnt_used() -> None:
             os.seteuid(0)
 
 
-def needs_mounts() -> None:
-    done = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False) if os.geteuid() == 0 else None
-    if done is None or done.returncode != 0:
-        pytest.skip("only root may mount, and not in every container")
-
-
 @pytest.mark.parametrize(
     ("options", "before", "expected"),
     [
@@ -264,7 +258,7 @@ def needs_mounts() -> None:
 )
 def test_a_place_without_space_is_left_as_it_was(tmp_path: Path, options: str, before: str, expected: str) -> None:
     """The next one is used, if a lock can't be had without."""
-    needs_mounts()
+    needs_namespaces("-m")
     node = Node(tmp_path)
     shm = node.shm
     script = (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from metrana.system.host import Host
+from tests.scripts import DEADLINE_SECS
 
 
 def test_folders_of_a_played_machine(tmp_path: Path) -> None:
@@ -32,16 +33,16 @@ def test_pinned_first_thread_is_not_the_process() -> None:
 
     def wait() -> None:
         started.set()
-        done.wait(60)
+        done.wait(DEADLINE_SECS)
 
     thread = threading.Thread(target=wait)
     thread.start()
     try:
-        assert started.wait(60)
+        assert started.wait(DEADLINE_SECS)
         os.sched_setaffinity(os.getpid(), pinned)
         assert pinned == Host().affinity()
         assert cpus == Host().affinity(len(cpus))
     finally:
         os.sched_setaffinity(os.getpid(), cpus)
         done.set()
-        thread.join(60)
+        thread.join(DEADLINE_SECS)

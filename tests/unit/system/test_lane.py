@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from metrana.system.lane import Lane
-
-DEADLINE_SECS = 30.0
+from tests.scripts import DEADLINE_SECS
 
 
 def test_a_call_that_ends_in_time_is_taken_once() -> None:

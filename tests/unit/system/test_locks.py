@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from metrana.system.locks import HELD, try_lock
+from tests.scripts import DEADLINE_SECS
 
 
 def open_file(path: Path) -> int:
@@ -54,7 +55,9 @@ def test_no_more_of_the_package_is_loaded_than_the_calls(tmp_path: Path, first: 
         "print(len([name for name in sys.modules if name.startswith('portalocker.')]), 'email' in sys.modules)\n"
         "import portalocker\nassert portalocker.Lock and portalocker.__file__ and try_lock(fd)\n"
     )
-    done = subprocess.run([sys.executable, "-c", first + code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", first + code], capture_output=True, text=True, timeout=DEADLINE_SECS, check=True
+    )
     count, is_mail_loaded = done.stdout.split()
     if not first:
         assert "False" == is_mail_loaded

@@ -14,7 +14,7 @@ from metrana.model import Batch, Kind, Metric, Sample, Scope
 from metrana.system.health import Health
 from metrana.system.host import Host
 from metrana.system.sampler import Sampler
-from tests.scripts import wait_until
+from tests.scripts import DEADLINE_SECS, wait_until
 from tests.unit.system.ranks import Clock
 
 NODE = Metric("system/node/value", "bytes", Kind.GAUGE, Scope.NODE, "A value of the node.")
@@ -332,7 +332,7 @@ class Slow(Node):
     gate = threading.Event()
 
     def collect(self) -> list[Sample]:
-        assert type(self).gate.wait(60.0)
+        assert type(self).gate.wait(DEADLINE_SECS)
         return [Sample(DEVICE, 7.0, (("gpu", "0"),))]
 
 

@@ -22,6 +22,7 @@ from metrana.store.index.manifest import NAME
 from metrana.store.index.state import CREW_BYTES, SAVED_BYTES
 from metrana.store.place import find_cache_folder, find_place, remove_unused
 from metrana.store.run_info import RunInfo
+from tests.scripts import DEADLINE_SECS
 from tests.unit.store.build import T0, declare, end, head, line, points, put
 from tests.unit.store.index.test_index import as_dict, as_read
 
@@ -222,7 +223,7 @@ def test_another_users_run_is_indexed_in_the_cache(store: Path, tmp_path: Path) 
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_SECS,
             check=True,
         )
         assert f"{2 * POINTS}\n" == done.stdout
@@ -255,6 +256,7 @@ def jobs_of(info: RunInfo) -> list[tuple[int, dict[str, SegmentPosition]]]:
     ]
 
 
+@pytest.mark.once
 def test_a_long_run_is_read_by_several_processes(store: Path) -> None:
     """With the same outcome, saved and not saved."""
     values = list(range(1000))

@@ -10,6 +10,7 @@ import pytest
 from metrana.errors import ReadFailed
 from metrana.system.collectors.disk import FREE, TOTAL, UTILIZATION, DiskCollector
 from metrana.system.host import Host
+from tests.scripts import DEADLINE_SECS
 from tests.unit.system.played import PlayedHost, build_health
 
 
@@ -31,7 +32,7 @@ def test_disk(tmp_path: Path) -> None:
 def test_utilization_is_what_df_prints() -> None:
     """Rounded up as df rounds, the root's utilization is df's Use%."""
     command = ["df", "-P", "/"]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_SECS).stdout
     utilization = DiskCollector(Host(), build_health()).collect()[2]
     assert int(output.splitlines()[1].split()[4].rstrip("%")) == pytest.approx(utilization.value, abs=1.1)
 

@@ -47,6 +47,11 @@ def v1(controller: str, path: str, root: str = "/", number: int = 1) -> dict[str
     return {"proc/self/cgroup": f"{number}:{controller}:{path}\n", "proc/self/mountinfo": mount}
 
 
+def together(files: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """A machine that has both controllers: the lines of the one below those of the other."""
+    return {path: content + more[path] for path, content in files.items()}
+
+
 def v1_memory(folder: str, limit: str, usage: int, stat: str = "", use_hierarchy: int = 1) -> dict[str, str]:
     folder = f"sys/fs/cgroup/memory{folder}"
     return {
@@ -214,10 +219,7 @@ def test_changed_limit_is_seen(tmp_path: Path) -> None:
 
 def test_v1_cpuset_with_accounting_at_the_root(tmp_path: Path) -> None:
     """Where accounting is the whole machine's, the busy time of the allowed CPUs alone counts."""
-    files = v1("cpuset", "/slurm/job")
-    more = v1("cpu,cpuacct", "/", number=2)
-    files = {path: content + more[path] for path, content in files.items()}
-    files |= {
+    files = together(v1("cpuset", "/slurm/job"), v1("cpu,cpuacct", "/", number=2)) | {
         "sys/fs/cgroup/cpuset/slurm/job/cpuset.cpus": "1,3\n",
         "sys/fs/cgroup/cpuset/slurm/cpuset.cpus": "0-3\n",
         "sys/fs/cgroup/cpu,cpuacct/cpuacct.usage": "99000000000\n",
@@ -292,10 +294,7 @@ def test_counter_that_is_hidden(tmp_path: Path) -> None:
 
 def test_own_accounting_path(tmp_path: Path) -> None:
     """cpuacct may be mounted apart with paths of its own; its root is no answer, it counts the whole machine."""
-    files = v1("cpu", "/job")
-    more = v1("cpuacct", "/acct", number=2)
-    files = {path: content + more[path] for path, content in files.items()}
-    files |= {
+    files = together(v1("cpu", "/job"), v1("cpuacct", "/acct", number=2)) | {
         "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "100000",
         "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000",
         "sys/fs/cgroup/cpuacct/acct/cpuacct.usage": "3000000000",
