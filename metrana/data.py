@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from metrana import tables
 from metrana.errors import RunNotFoundError, SettingError
+from metrana.guesses import guesses_arguments
 from metrana.settings import resolve_dir
 from metrana.store.catalog import RunInfo, find_run, find_runs
 from metrana.store.ends import STATUSES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import polars
 
 
+@guesses_arguments
 def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     """A run to read: by its id, else the newest of that name, ``project/name`` and so on; the newest of all by default.
 
@@ -38,6 +40,7 @@ def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     return RunData(found[0])
 
 
+@guesses_arguments
 def runs(
     *, dir: object = None, name: str | None = None, project: str | None = None, status: str | None = None
 ) -> list[RunData]:

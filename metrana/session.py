@@ -8,7 +8,9 @@ import os
 from itertools import count
 
 from metrana import report, values
+from metrana.announce import announce
 from metrana.errors import NoRunError, SettingError
+from metrana.guesses import guesses_arguments, raise_unknown
 from metrana.identity import (
     DEFAULT_NAME,
     LOCAL_RANK_VARIABLES,
@@ -34,7 +36,7 @@ from metrana.system import GRACE_SECS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, NoReturn
 
     from metrana.model import Labels
     from metrana.settings import Settings
@@ -45,9 +47,11 @@ _current: Run | None = None
 _published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
 _is_hooked = False
 _is_opening = False
+_is_forked = False
 _init_lock = _thread.RLock()
 
 
+@guesses_arguments
 def init(
     *,
     organization: str | None = None,
@@ -61,6 +65,7 @@ def init(
     capture_system_metrics: bool | None = None,
     system_metrics_interval_secs: float | None = None,
     resume: bool = False,
+    quiet: bool | None = None,
 ) -> Run:
     """Open a run, or join the one that this process has open under the same names.
 
@@ -72,7 +77,7 @@ def init(
     """
     global _is_opening
     settings = resolve_settings(
-        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
+        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs, quiet
     )
     names = (
         resolve_name("organization", organization, DEFAULT_NAME),
@@ -118,14 +123,18 @@ def log(
     step: object = None,
     labels: object = None,
     timestamp: object = None,
+    **unknown: NoReturn,
 ) -> None:
     """Log one metric, or several as a dict, into the current run: see Run.log. Raises NoRunError with none open."""
+    if unknown:
+        raise_unknown("log", unknown, values.LOG_ARGUMENTS)
     run = _current
     if run is None:
         run = current_run()
     run.log(name, value, step=step, labels=labels, timestamp=timestamp)
 
 
+@guesses_arguments
 def log_attributes(attributes: dict[str, Any]) -> None:
     """Log constant facts of the current run: see Run.log_attributes. Raises NoRunError with none open."""
     current_run().log_attributes(attributes)
@@ -155,6 +164,7 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     else:
         process.is_resumed = True
     spool = Spool(Writer(settings.dir, identity, process))
+    is_news = process.is_resumed or not os.path.exists(spool.writer.run_path)
     spool.open()
     next_steps = {series: step + 1 for series, step in steps.items()}
     run = Run(identity, spool, next_steps, on_close=_forget, lacks_capture=settings.capture)
@@ -166,6 +176,8 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     if settings.capture:
         system_steps = [step + 1 for (name, _), step in steps.items() if name.startswith("system/")]
         run.capture(settings.interval_secs, max(system_steps, default=0), _find_grace(settings, process.launcher))
+    if not settings.quiet and not _is_forked:
+        announce(run.name, run.store_dir, process.rank, is_news)
     return run
 
 
@@ -273,7 +285,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    global _init_lock, _is_opening
+    global _init_lock, _is_opening, _is_forked
+    _is_forked = True
     _init_lock, _is_opening = _thread.RLock(), False  # another thread of the original may have been at it
     if _current is not None:
         _current.leave_in_fork()

@@ -23,6 +23,7 @@ from metrana.settings import SETTINGS
 from metrana.system.collectors import COLLECTORS
 from tests.unit.test_layers import ROWS, imports_of, modules, row_of
 
+NAME = metrana.__name__.encode()
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
@@ -237,7 +238,7 @@ def test_no_text_has_another_program_installed() -> None:
     folders = ("metrana", "docs", "examples", "tests", "benchmarks", ".ci")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     files += [path for path in ROOT.iterdir() if path.is_file()]
-    wrong = re.compile(rb"install [^\n]*\b" + metrana.__name__.encode() + rb"\b", re.IGNORECASE)
+    wrong = re.compile(rb"install [^\n]*\b%s\b" % NAME, re.IGNORECASE)
     assert [] == [
         f"{path.relative_to(ROOT)}: {found[0]!r}" for path in files for found in wrong.finditer(read_bytes(path))
     ]

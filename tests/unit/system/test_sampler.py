@@ -161,6 +161,19 @@ def test_a_run_shorter_than_an_interval_has_a_first_and_a_last_tick() -> None:
     assert 2 == len(recorder.batches)
 
 
+def test_a_trial_of_twenty_seconds_has_a_chart() -> None:
+    """With the default interval it has seven points: the first, five of the dense first minute, and the last."""
+    recorder = Recorder(Node, interval_secs=30.0)
+    ends = recorder.clock.now + 20.0
+
+    def wait(until: float) -> bool:
+        recorder.clock.now = min(until, ends)
+        return until > ends
+
+    assert recorder.sampler.run(wait) is None
+    assert [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0] == [batch.timestamp - 1000.0 for batch in recorder.batches]
+
+
 def test_steps_go_on_from_the_first_one() -> None:
     """A resumed run's counter continues."""
     recorder = Recorder(Node, first_step=7)
