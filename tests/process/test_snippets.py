@@ -26,7 +26,6 @@ RUN = ("python", "pycon", "console")
 
 # What a page's Python takes for granted, as its text says.
 PRELUDES = {
-    "README.md": "import metrana\ndef train():\n    return [2.0, 1.0, 0.5]\n",
     "docs/how-to/notebooks.md": "import metrana\n",
     "docs/how-to/reading-the-data.md": "import metrana\nrun = metrana.open_run('pretrain')\n",
     "docs/how-to/several-processes.md": "import metrana\n",
