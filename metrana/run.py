@@ -11,7 +11,6 @@ from multiprocessing import util
 
 from metrana import values
 from metrana.errors import MetricError, NoRunError, StoreError
-from metrana.guesses import raise_unknown
 from metrana.store.spool import Spool
 from metrana.system import GRACE_SECS, SystemMonitor
 from metrana.threads import original
@@ -111,7 +110,6 @@ class Run:
         step: object = None,
         labels: object = None,
         timestamp: object = None,
-        **unknown: NoReturn,
     ) -> None:
         """Log one metric, or several as a dict of names and values.
 
@@ -119,9 +117,7 @@ class Run:
         ``labels`` is a dict of text to text that separates series. Raises MetricError for a value that isn't a number
         (then nothing of the call is logged), NoRunError once the run is closed.
         """
-        if unknown:
-            raise_unknown("log", unknown, values.LOG_ARGUMENTS)
-        # Nearly every call's way. A closed run and a forked copy have no counters, so they need no check here.
+        # The way of nearly every call. A closed run and a forked copy have no counters, so they need no check here.
         kind = value.__class__
         counters = self._counters
         if (

@@ -10,7 +10,7 @@ from itertools import count
 from metrana import report, values
 from metrana.announce import announce
 from metrana.errors import NoRunError, SettingError
-from metrana.guesses import guesses_arguments, raise_unknown
+from metrana.guesses import guesses_arguments
 from metrana.identity import (
     DEFAULT_NAME,
     LOCAL_RANK_VARIABLES,
@@ -36,7 +36,7 @@ from metrana.system import GRACE_SECS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, NoReturn
+    from typing import Any
 
     from metrana.model import Labels
     from metrana.settings import Settings
@@ -123,11 +123,9 @@ def log(
     step: object = None,
     labels: object = None,
     timestamp: object = None,
-    **unknown: NoReturn,
 ) -> None:
     """Log one metric, or several as a dict, into the current run: see Run.log. Raises NoRunError with none open."""
-    if unknown:
-        raise_unknown("log", unknown, values.LOG_ARGUMENTS)
+    # What would guess a misspelt argument here would cost every call a tenth; Python names it.
     run = _current
     if run is None:
         run = current_run()

@@ -8,7 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from metrana.model import Labels
 
-LOG_ARGUMENTS = ("name", "value", "step", "labels", "timestamp")
 MISSING = object()  # the value of a call that gave none; None would be a wrong value, and is one
 DEPTH_LIMIT = 8  # of nested attributes; what lies deeper is kept as text, which also ends what contains itself
 INT_LIMIT = 2**63  # beyond, an int goes the long way, which makes it a float or refuses it
