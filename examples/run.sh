@@ -3,35 +3,42 @@
 set -eu
 echo "1 of 4: a virtual environment, .venv in the checkout"
 from=$(pwd)
+case "${METRANA_DIR:-/}" in /* | "~"*) ;; *) export METRANA_DIR="$from/$METRANA_DIR" ;; esac
 cd "$(dirname "$0")/.."
 . ./tests/setup.sh
 make_venv .venv
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
 
 echo "2 of 4: metrana into it, with what draws charts"
-.venv/bin/python -m pip install --quiet --editable '.[system,ui]'
+install --editable '.[system,ui]'
 echo "3 of 4: scikit-learn, which is what trains (with what it needs about 60 MB)"
-.venv/bin/python -m pip install --quiet scikit-learn
+install scikit-learn
 echo "4 of 4: twelve seconds of training, then its charts"
 echo
 METRANA_QUIET=1 .venv/bin/python examples/digits.py
 
-# As it's to be typed where this was called from.
+# typed PATH: a path of the checkout as it's typed in a shell, where this script was called.
+typed() {
+    path="$at$1"
+    case "$path" in
+        *[!A-Za-z0-9_./-]*) printf "'%s'" "$(printf %s "$path" | sed "s/'/'\\\\''/g")" ;;
+        *) printf %s "$path" ;;
+    esac
+}
 root=$(pwd)
-store=" --dir '$root/.metrana'"
 case "$root" in
-    "$from") at="" store="" ;;
-    "${from%/}"/*) at="${root#"${from%/}"/}/" store=" --dir '${root#"${from%/}"/}/.metrana'" ;;
+    "$from") at="" ;;
+    "${from%/}"/*) at="${root#"${from%/}"/}/" ;;
     *) at="$root/" ;;
 esac
-case "$at" in *[!A-Za-z0-9_./-]*) command="'${at}.venv/bin/metrana'" ;; *) command="${at}.venv/bin/metrana" ;; esac
-[ -z "${METRANA_DIR:-}" ] || store=""
+if [ -n "${METRANA_DIR:-}" ] || [ -z "$at" ]; then store=""; else store=" --dir $(typed .metrana)"; fi
 cat <<END
 
 What next:
-  $command ui$store
+  $(typed .venv/bin/metrana) ui$store
       the same and more as a page of charts in your browser
-  $command show digits$store
+  $(typed .venv/bin/metrana) show digits$store
       this again, in the terminal
-  docs/tutorial.md
+  $(typed docs/tutorial.md)
       your own training: one line of import, one of init()
 END
