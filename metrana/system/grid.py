@@ -19,6 +19,8 @@ class Grid:
         self._start = start
         self._interval_secs = interval_secs
         self._point = math.floor((now - start) / interval_secs)
+        self.is_dense = False
+        """Whether the last tick that was due isn't one of the grid's."""
         self._dense = [secs for secs in DENSE_SECS if now - start < secs < interval_secs]
 
     def advance(self, now: float) -> float:
@@ -29,6 +31,7 @@ class Grid:
         while self._dense:
             secs = self._dense.pop(0)
             if passed <= secs < due:
+                self.is_dense = True
                 return self._start + secs
-        self._point = point
+        self._point, self.is_dense = point, False
         return self._start + due

@@ -89,6 +89,7 @@ class Sampler:
         self._attempt_tick()
         while self._is_alive():
             due = grid.advance(now())
+            self._health.is_counting = not grid.is_dense  # a bad start of some seconds mustn't drop anything
             self._vitals.rest(LOOP, due + LOOP_LIMIT_SECS)
             is_over = wait(due)
             while not is_over and now() < due:

@@ -48,3 +48,11 @@ def test_a_successor_begins_no_dense_minute_again() -> None:
     """It goes on with its predecessor's grid, and takes the dense ticks that are left of it."""
     assert [16.0, 30.0, 60.0] == dues(30.0, 3, now=9.0)
     assert [330.0, 360.0] == dues(30.0, 2, now=301.0)
+
+
+def test_the_ticks_beside_the_grid_are_told_apart() -> None:
+    """Each of the dense ones, and none of the grid's."""
+    grid = Grid(0.0, 4.0, 0.0)
+    assert [(1.0, True), (2.0, True), (4.0, False), (8.0, False)] == [
+        (grid.advance(now), grid.is_dense) for now in (0.1, 1.1, 2.1, 4.1)
+    ]

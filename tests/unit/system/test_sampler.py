@@ -231,6 +231,24 @@ def test_a_collector_that_fails_five_times_is_left_out_and_the_others_go_on() ->
     assert "failed 5 times in a row: no answer" == recorder.attributes["system/capture/broken"]
 
 
+def test_a_bad_start_is_not_for_good() -> None:
+    """What fails through the dense first seconds and then answers is charted; what goes on failing is dropped."""
+    recorder = Recorder(Node, Broken, interval_secs=30.0)
+
+    def work() -> None:
+        if recorder.clock.now < 1020.0:
+            raise ReadFailed("not awake yet")
+
+    Node.work = staticmethod(work)
+    try:
+        recorder.run(9)
+        assert [30.0, 60.0, 90.0, 120.0] == [batch.timestamp - 1000.0 for batch in recorder.batches]
+        assert "ok" == recorder.attributes["system/capture/node"]
+        assert "failed 5 times in a row: no answer" == recorder.attributes["system/capture/broken"]
+    finally:
+        Node.work = staticmethod(lambda: None)
+
+
 def test_capture_ends_when_nothing_is_left() -> None:
     """Five failed ticks in a row are the end of it."""
     recorder = Recorder(Broken)
