@@ -29,9 +29,9 @@ def need(purpose: str, *modules: str) -> None:
     """Raises MissingExtraError, whose message names all that's missing and the pip command, unless each is there."""
     missing = find_missing(*modules)
     if missing:
-        names = " and ".join(PACKAGES[module][0] for module in missing)
-        verb = "isn't" if len(missing) == 1 else "aren't"
-        raise MissingExtraError(f"{purpose} needs {names}, which {verb} installed: {describe_install(*missing)}")
+        *names, last = (PACKAGES[module][0] for module in missing)
+        named, verb = (f"{', '.join(names)} and {last}", "aren't") if names else (last, "isn't")
+        raise MissingExtraError(f"{purpose} needs {named}, which {verb} installed: {describe_install(*missing)}")
 
 
 def find_missing(*modules: str) -> list[str]:
