@@ -8,7 +8,6 @@ import os
 from itertools import count
 
 from metrana import report, values
-from metrana.announce import announce
 from metrana.errors import NoRunError, SettingError
 from metrana.guesses import guesses_arguments
 from metrana.identity import (
@@ -174,7 +173,9 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     if settings.capture:
         system_steps = [step + 1 for (name, _), step in steps.items() if name.startswith("system/")]
         run.capture(settings.interval_secs, max(system_steps, default=0), _find_grace(settings, process.launcher))
-    if not settings.quiet and not _is_forked:
+    if not settings.quiet and not _is_forked and os.isatty(2):
+        from metrana.announce import announce  # most trainings have no terminal
+
         announce(run.name, run.store_dir, process.rank, is_news)
     return run
 

@@ -62,7 +62,8 @@ def test_the_signatures_can_be_inspected() -> None:
 
 
 def test_guessing_is_loaded_once_something_is_wrong() -> None:
-    """A training that spells its arguments right loads neither difflib nor inspect for it."""
-    code = "import metrana, sys; print([name for name in ('difflib', 'inspect') if name in sys.modules])"
+    """A training that spells its arguments right loads neither difflib nor inspect, nor what's for a terminal."""
+    names = ("difflib", "inspect", "metrana.announce")
+    code = f"import metrana, sys; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "[]\n" == done.stdout
