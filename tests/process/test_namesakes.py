@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 
 import metrana
+from tests.process.test_launch import BODY, PACKAGES, check
 from tests.scripts import Script
 
-PACKAGE = Path(metrana.__file__).parent
-TRAIN = """
-import metrana
-
-with metrana.init(run_name="pretrain", system_metrics_interval_secs=1.0) as run:
-    metrana.log("loss", 0.5)
-print(metrana.__file__)
-"""
+# An install is a folder of the path, for an editable one the checkout's, which a line in a .pth file adds.
+INSTALLED = {"PYTHONPATH": PACKAGES}
 
 
 @pytest.fixture
@@ -26,21 +21,16 @@ def script(tmp_path: Path) -> Script:
     checkout = tmp_path / "metrana"
     checkout.mkdir()
     (checkout / "setup.cfg").touch()
-    (checkout / "metrana").symlink_to(PACKAGE)
-    return Script(tmp_path, TRAIN)
-
-
-# An install is a folder of the path, for an editable one the checkout's, which a line in a .pth file adds.
-INSTALLED = {"PYTHONPATH": str(PACKAGE.parent)}
+    (checkout / "metrana").symlink_to(Path(PACKAGES) / "metrana")
+    return Script(tmp_path, BODY + "train()\nprint(metrana.__file__)\n")
 
 
 def test_a_checkout_beside_the_script_hides_nothing(script: Script) -> None:
     """The training, its sampling child and the command line are those that are installed."""
-    assert metrana.__file__ == script.run(environ=INSTALLED).strip()
-    stored = script.stored()
-    assert "system/memory/used_bytes" in {name for name, _ in stored.series}
-    assert "system/capture" not in stored.attributes
-    assert "pretrain" in script.run(sys.executable, "-m", "metrana", "runs", environ=INSTALLED)
+    out = script.run(environ=INSTALLED)
+    check(script, out)
+    assert metrana.__file__ == out.splitlines()[-1]
+    assert script.infos()[0].id in script.run(sys.executable, "-m", "metrana", "runs", environ=INSTALLED)
 
 
 def test_the_command_looks_for_nothing_in_the_working_folder(script: Script) -> None:
@@ -50,4 +40,4 @@ def test_the_command_looks_for_nothing_in_the_working_folder(script: Script) -> 
         pytest.skip("metrana isn't installed beside this interpreter")
     script.run(environ=INSTALLED)
     (script.folder / "metrana.py").write_text("raise SystemExit('not this one')\n")
-    assert "pretrain" in script.run(str(installed), "runs", environ=INSTALLED)
+    assert script.infos()[0].id in script.run(str(installed), "runs", environ=INSTALLED)
