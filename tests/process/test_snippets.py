@@ -109,8 +109,8 @@ class Page:
         done = subprocess.run(
             command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=DEADLINE_SECS
         )
-        missing = re.search(r"needs (\w+(?: and \w+)*), which (?:isn't|aren't) installed", done.stderr)
-        names = missing[1].split(" and ") if missing else []
+        missing = re.search(r"needs (.+), which (?:isn't|aren't) installed", done.stderr)
+        names = re.split(", | and ", missing[1]) if missing else []
         if done.returncode != 0 and any(importlib.util.find_spec(name.lower()) is None for name in names):
             pytest.skip(f"needs {' and '.join(names)}")
         assert 0 == done.returncode, done.stdout + done.stderr
