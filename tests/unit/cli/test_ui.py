@@ -6,18 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-WITHOUT_BOKEH = """
+WITHOUT_PACKAGES = """
 import sys
-sys.modules["bokeh"] = None
+sys.modules["bokeh"] = sys.modules["tornado"] = sys.modules["numpy"] = None
 from metrana.cli import main
 sys.exit(main(["ui", *sys.argv[1:]]))
 """
 
 
-def test_without_bokeh_one_line_names_it(tmp_path: Path) -> None:
-    """Where Bokeh isn't installed, one line says which pip command brings it, and nothing is served."""
+def test_without_its_packages_one_line_names_them(tmp_path: Path) -> None:
+    """Where what draws it isn't installed, one line says which pip command brings it, and nothing is served."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_BOKEH, str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITHOUT_PACKAGES, str(tmp_path)], capture_output=True, text=True, timeout=60
     )
     assert (2, "") == (done.returncode, done.stdout)
-    assert "metrana: the page needs Bokeh, which isn't installed: pip install bokeh\n" == done.stderr
+    missing = "the page needs Bokeh, Tornado and NumPy, which aren't installed: pip install bokeh tornado numpy"
+    assert f"metrana: {missing}\n" == done.stderr
