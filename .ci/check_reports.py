@@ -11,7 +11,7 @@ ENVIRONMENTS = {"py310": "python3.10", "py311": "python3.11", "py312": "python3.
 
 
 def main() -> int:
-    wanted = {name for name, python in ENVIRONMENTS.items() if shutil.which(python)} | {"noextras", "ui"}
+    wanted = {name for name, python in ENVIRONMENTS.items() if shutil.which(python)} | {"noextras", "ui", "readme"}
     passed = failed = skipped = 0
     problems = []
     for name in sorted(wanted):

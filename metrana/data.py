@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from metrana import tables
+from metrana.guesses import guesses_arguments
 from metrana.settings import resolve_store
 from metrana.store.catalog import find_run, find_runs
 from metrana.store.moments import parse_moment
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import polars
 
 
+@guesses_arguments
 def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     """A run to read: by its id or a unique beginning of it, or by its name, ``project/name`` and so on.
 
@@ -33,6 +35,7 @@ def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     return RunData(find_run(resolve_store(os.environ, dir), run))
 
 
+@guesses_arguments
 def runs(
     *,
     dir: object = None,

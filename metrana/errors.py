@@ -32,7 +32,7 @@ class SeriesNotFoundError(MetranaError, LookupError):
 
 
 class MissingExtraError(MetranaError, ImportError):
-    """A package that an extra brings isn't installed; the message names the pip command."""
+    """A package that this needs isn't installed; the message names it and the pip command."""
 
 
 class Unavailable(MetranaError):

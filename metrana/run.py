@@ -43,8 +43,7 @@ class _NoCounters(dict):  # type: ignore[type-arg]
 class Run:
     """An open run. Made by ``metrana.init()``; a context manager that closes it.
 
-    The methods may be called from any thread. ``log()`` never waits for the disk: what was logged is there within a
-    second.
+    The methods may be called from any thread. ``log()`` never waits for the disk: a point is there within a second.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from itertools import count
 
 from metrana import report, values
 from metrana.errors import NoRunError, SettingError
+from metrana.guesses import guesses_arguments
 from metrana.identity import (
     DEFAULT_NAME,
     LOCAL_RANK_VARIABLES,
@@ -45,9 +46,11 @@ _current: Run | None = None
 _published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
 _is_hooked = False
 _is_opening = False
+_is_forked = False
 _init_lock = _thread.RLock()
 
 
+@guesses_arguments
 def init(
     *,
     organization: str | None = None,
@@ -61,6 +64,7 @@ def init(
     capture_system_metrics: bool | None = None,
     system_metrics_interval_secs: float | None = None,
     resume: bool = False,
+    quiet: bool | None = None,
 ) -> Run:
     """Open a run, or join the one that this process has open under the same names.
 
@@ -72,7 +76,7 @@ def init(
     """
     global _is_opening
     settings = resolve_settings(
-        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs
+        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs, quiet
     )
     names = (
         resolve_name("organization", organization, DEFAULT_NAME),
@@ -120,12 +124,14 @@ def log(
     timestamp: object = None,
 ) -> None:
     """Log one metric, or several as a dict, into the current run: see Run.log. Raises NoRunError with none open."""
+    # What would guess a misspelt argument here would cost every call a tenth; Python names it.
     run = _current
     if run is None:
         run = current_run()
     run.log(name, value, step=step, labels=labels, timestamp=timestamp)
 
 
+@guesses_arguments
 def log_attributes(attributes: dict[str, Any]) -> None:
     """Log constant facts of the current run: see Run.log_attributes. Raises NoRunError with none open."""
     current_run().log_attributes(attributes)
@@ -155,6 +161,7 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     else:
         process.is_resumed = True
     spool = Spool(Writer(settings.dir, identity, process))
+    is_news = process.is_resumed or not os.path.exists(spool.writer.run_path)
     spool.open()
     next_steps = {series: step + 1 for series, step in steps.items()}
     run = Run(identity, spool, next_steps, on_close=_forget, lacks_capture=settings.capture)
@@ -166,6 +173,10 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
     if settings.capture:
         system_steps = [step + 1 for (name, _), step in steps.items() if name.startswith("system/")]
         run.capture(settings.interval_secs, max(system_steps, default=0), _find_grace(settings, process.launcher))
+    if not settings.quiet and not _is_forked and os.isatty(2):
+        from metrana.announce import announce  # most trainings have no terminal
+
+        announce(run.name, run.store_dir, process.rank, is_news)
     return run
 
 
@@ -273,7 +284,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    global _init_lock, _is_opening
+    global _init_lock, _is_opening, _is_forked
+    _is_forked = True
     _init_lock, _is_opening = _thread.RLock(), False  # another thread of the original may have been at it
     if _current is not None:
         _current.leave_in_fork()

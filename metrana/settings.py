@@ -6,6 +6,7 @@ import os
 import stat
 
 from metrana.errors import SettingError, StoreError
+from metrana.guesses import find_near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,22 +48,31 @@ INTERVAL = Setting(
     30.0,
     "seconds from one sample of the hardware to the next, at least one",
 )
+QUIET = Setting("quiet", "METRANA_QUIET", False, "whether init() keeps its line on a terminal to itself: 1 or 0")
 
-SETTINGS = (DIR, ORCHESTRATION_ID, CAPTURE, INTERVAL)
+SETTINGS = (DIR, ORCHESTRATION_ID, CAPTURE, INTERVAL, QUIET)
+_PREFIX = "METRANA_"
 
 
 class Settings:
     """The resolved settings of one ``init()``; ``warnings`` name what was ignored."""
 
-    __slots__ = ("dir", "orchestration_id", "capture", "interval_secs", "warnings")
+    __slots__ = ("dir", "orchestration_id", "capture", "interval_secs", "quiet", "warnings")
 
     def __init__(
-        self, dir: str, orchestration_id: str | None, capture: bool, interval_secs: float, warnings: list[str]
+        self,
+        dir: str,
+        orchestration_id: str | None,
+        capture: bool,
+        interval_secs: float,
+        quiet: bool,
+        warnings: list[str],
     ) -> None:
         self.dir = dir
         self.orchestration_id = orchestration_id
         self.capture = capture
         self.interval_secs = interval_secs
+        self.quiet = quiet
         self.warnings = warnings
 
 
@@ -72,16 +82,30 @@ def resolve_settings(
     orchestration_id: object = None,
     capture_system_metrics: object = None,
     system_metrics_interval_secs: object = None,
+    quiet: object = None,
 ) -> Settings:
     """The settings that hold. Raises SettingError where the store's folder or the orchestration id can't be used."""
-    warnings: list[str] = []
+    warnings = _find_misspelt(environ)
     return Settings(
         dir=resolve_dir(environ, dir),
         orchestration_id=_resolve_orchestration_id(environ, orchestration_id),
         capture=_resolve_system(CAPTURE, capture_system_metrics, environ, parse_switch, True, warnings),
         interval_secs=_resolve_system(INTERVAL, system_metrics_interval_secs, environ, parse_interval, 30.0, warnings),
+        quiet=_resolve_system(QUIET, quiet, environ, parse_switch, False, warnings),
         warnings=warnings,
     )
+
+
+def _find_misspelt(environ: Mapping[str, str]) -> list[str]:
+    """A warning for each variable that's nearly one of ours. Others may have variables that begin so, too."""
+    known = [setting.variable for setting in SETTINGS]
+    ours = [name for name in environ if name.startswith(_PREFIX) and name not in known]
+    warnings = []
+    for name in ours:
+        near = find_near(name[len(_PREFIX) :], [each[len(_PREFIX) :] for each in known])
+        if near is not None:
+            warnings.append(f"{name} is no setting and is ignored: did you mean {_PREFIX}{near}?")
+    return warnings
 
 
 def resolve_dir(environ: Mapping[str, str], dir: object = None) -> str:

@@ -70,7 +70,7 @@ def to_utf8(text: str) -> str:
 
 def to_numpy(series: Sequence[SeriesPoints]) -> list[SeriesPoints]:
     """The series in NumPy arrays. Raises MissingExtraError."""
-    need("numpy", "NumPy", "data", "to_numpy()")
+    need("to_numpy()", "numpy")
     import numpy as np
 
     return [
@@ -87,7 +87,7 @@ def to_numpy(series: Sequence[SeriesPoints]) -> list[SeriesPoints]:
 
 def to_pandas(series: Sequence[SeriesPoints], wide: bool, on: str, every_secs: float | None) -> pandas.DataFrame:
     """A pandas frame. Raises MissingExtraError."""
-    need("pandas", "pandas", "", "to_pandas()")
+    need("to_pandas()", "pandas", "numpy")
     import pandas as pd
 
     series = to_numpy(series)
@@ -105,7 +105,7 @@ def to_pandas(series: Sequence[SeriesPoints], wide: bool, on: str, every_secs: f
 
 def to_polars(series: Sequence[SeriesPoints], wide: bool, on: str, every_secs: float | None) -> polars.DataFrame:
     """A polars frame. Raises MissingExtraError."""
-    need("polars", "polars", "", "to_polars()")
+    need("to_polars()", "polars", "numpy")
     import polars as pl
 
     series = to_numpy(series)

@@ -65,7 +65,7 @@ class FakeDriver:
 
     def __init__(self, folder: Path, variant: str = NEW) -> None:
         if importlib.util.find_spec("pynvml") is None:
-            pytest.skip("needs nvidia-ml-py, which metrana[system] brings")
+            pytest.skip("needs nvidia-ml-py, which the extra system brings")
         self.library_folder = build_library(variant)
         self.folder = folder
         self.config = folder / "driver.ini"

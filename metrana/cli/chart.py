@@ -19,7 +19,7 @@ from metrana.store.series import SeriesInfo
 if TYPE_CHECKING:
     from metrana.store.index import Buckets, RunIndex
 
-PACKAGES = ("plotext", "numpy")
+CHART_PACKAGES = ("plotext", "numpy")
 COLORS = ("blue+", "orange+", "green+", "red+", "magenta+", "cyan+", "gray+", "white")
 MOST_LINES = len(COLORS)  # in one chart; of more series it's the lowest, the mean and the highest
 TICKS = 5
@@ -125,7 +125,7 @@ class Charts:
 
 def has_charts() -> bool:
     """Whether what draws charts is installed."""
-    return all(map(has_package, PACKAGES))
+    return all(map(has_package, CHART_PACKAGES))
 
 
 def choose_charts(output: TextIO) -> Charts:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from metrana.cli.chart import choose_charts
+from metrana.cli.chart import CHART_PACKAGES, choose_charts
 from metrana.cli.page import render_run
 from metrana.extras import need
 from metrana.store.catalog import reread_run
@@ -22,9 +22,7 @@ def follow(info: RunInfo, patterns: Sequence[str], superseded: bool = False) -> 
 
     Where stdout is no terminal, only that last time.
     """
-    need("plotext", "plotext", "ui", "--live")
-    need("numpy", "NumPy", "ui", "--live")
-    need("rich", "rich", "ui", "--live")
+    need("--live", *CHART_PACKAGES, "rich")
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

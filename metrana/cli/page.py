@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
 from metrana.cli import text
-from metrana.cli.chart import Charts
-from metrana.extras import describe_install
+from metrana.cli.chart import CHART_PACKAGES, Charts
+from metrana.extras import describe_install, find_missing
 from metrana.store.problems import describe_problems
 from metrana.store.reading import Reading, select_series
 from metrana.store.run_info import RunInfo
@@ -46,7 +46,7 @@ def render_run(reading: Reading, patterns: Sequence[str], charts: Charts) -> Ite
     if not reading.series:
         yield from ("", "no points")
     elif not charts.can_draw:
-        yield from ("", f"for charts: {describe_install('plotext', 'ui')}")
+        yield from ("", f"for charts: {describe_install(*find_missing(*CHART_PACKAGES) or CHART_PACKAGES)}")
     problems = describe_problems(reading.skipped_lines, reading.unreadable, reading.newest_version)
     if problems:
         yield from ("", *map(text.escape_text, problems))

@@ -103,8 +103,7 @@ def write_parquet(chunks: Iterator[Chunk], file: IO[bytes], label_keys: list[str
 
 def need_parquet() -> None:
     """Raises MissingExtraError where Parquet can't be written."""
-    need("pyarrow", "pyarrow", "parquet", "Parquet")
-    need("numpy", "NumPy", "parquet", "Parquet")
+    need("Parquet", "pyarrow", "numpy")
 
 
 def _join(pa: Any, chunks: list[Chunk], schema: Any, label_keys: list[str]) -> Any:

@@ -12,7 +12,6 @@ from metrana.extras import need
 NAME = "ui"
 HELP = "serve a local page that charts the runs, live"
 NEEDS_STORE = True
-_PURPOSE = "the page"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
         raise MetranaError(f"--port {args.port} isn't a port: 0 (any free one) to 65535")
     if not args.host:
         raise MetranaError("--host names no address: 127.0.0.1 is this machine alone, 0.0.0.0 all its networks")
-    for module, package in (("bokeh", "Bokeh"), ("tornado", "Tornado"), ("numpy", "NumPy")):
-        need(module, package, "ui", _PURPOSE)
+    need("the page", "bokeh", "tornado", "numpy")
     from metrana.ui.guard import is_host
 
     for name in args.allow_host:

@@ -27,7 +27,7 @@ LOOK_PERIOD_SECS = 5.0
 # then they lie in the pipe, where the child's death doesn't touch them. The training process's death does: so not where
 # other processes of the run would take over, and the gap would be longer than the one tick that a takeover costs.
 REST_SECS = 3.0
-EAGER_SECS = 4.0  # at first everything is taken as it comes: one wants to see the charts begin
+EAGER_SECS = 4.0  # from the first message on everything is taken as it comes: one wants to see the charts begin
 
 GONE, SILENT = "gone", "silent"
 
@@ -55,8 +55,6 @@ class Drain:
         queue_poller.register(connection.queue._reader.fileno(), select.POLLIN)
         next_look = 0.0
         overdue: Sign | None = None
-        if self._eager_until is None:
-            self._eager_until = time.monotonic() + EAGER_SECS
         try:
             while True:
                 is_readable = queue_poller.poll(LOOK_PERIOD_SECS * 1000)
@@ -70,6 +68,8 @@ class Drain:
                         return ENDED
                     is_readable = queue_poller.poll(0)
                 now = time.monotonic()
+                if self._eager_until is None:
+                    self._eager_until = now + EAGER_SECS
                 if now >= next_look:
                     next_look = now + LOOK_PERIOD_SECS - 1.0  # or the timer's grain would make it every other turn
                     self._send_knowledge(connection)

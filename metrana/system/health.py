@@ -15,9 +15,14 @@ FAILURES_IN_A_ROW = 5
 
 
 class Health:
-    """What failed how often, and what was dropped for it. ``warn`` gets each warning once."""
+    """What failed how often, and what was dropped for it. ``warn`` gets each warning once.
+
+    While ``is_counting`` is false a failure counts for nothing: what comes closer together than usual is no sign of a
+    thing that's gone for good.
+    """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
+        self.is_counting = True
         self._warn = warn
         self._failures: dict[str, int] = {}
         self._dropped: dict[str, str] = {}
@@ -37,6 +42,8 @@ class Health:
             self._dropped[key] = str(error)
             return None
         except Exception as error:  # a fault of one collector, even a bug of ours, must not end the others
+            if not self.is_counting:
+                return None
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             if failures >= FAILURES_IN_A_ROW:
                 reason = describe_error(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from metrana.system.claims import Claims, Sole
 from metrana.system.collectors import COLLECTORS, Collector, HandingDown, Row, build
 from metrana.system.device_reader import DeviceReader, DeviceReading
 from metrana.system.devices import Hint
+from metrana.system.grid import Grid
 from metrana.system.health import Health
 from metrana.system.host import Host
 from metrana.system.status import Status
@@ -75,7 +75,7 @@ class Sampler:
         self._devices = DeviceReader(host, self._health, self._vitals, self._rows[Scope.DEVICE], self._claims, wake)
 
     def run(self, wait: Callable[[float], bool]) -> str | None:
-        """Tick on the grid start + n x interval until ``wait(until)``, a time of ``host.monotonic``, says to stop.
+        """Tick on the grid, see Grid, until ``wait(until)``, a time of ``host.monotonic``, says to stop.
 
         A tick that outlasts its interval, or a machine that slept, skips the points of the grid it missed. One last
         tick follows the stop, so that a run shorter than an interval has two. Returns None after it, or why capture has
@@ -85,11 +85,11 @@ class Sampler:
         now = self._host.monotonic
         start = now() if self._start is None else self._start
         self._on_start(start)
-        point = math.floor((now() - start) / self._interval_secs)
+        grid = Grid(start, self._interval_secs, now())
         self._attempt_tick()
         while self._is_alive():
-            point = max(point + 1, math.ceil((now() - start) / self._interval_secs))
-            due = start + point * self._interval_secs
+            due = grid.advance(now())
+            self._health.is_counting = not grid.is_dense  # a bad start of some seconds mustn't drop anything
             self._vitals.rest(LOOP, due + LOOP_LIMIT_SECS)
             is_over = wait(due)
             while not is_over and now() < due:

@@ -26,7 +26,6 @@ RUN = ("python", "pycon", "console")
 
 # What a page's Python takes for granted, as its text says.
 PRELUDES = {
-    "README.md": "import metrana\ndef train():\n    return [2.0, 1.0, 0.5]\n",
     "docs/how-to/notebooks.md": "import metrana\n",
     "docs/how-to/reading-the-data.md": "import metrana\nrun = metrana.open_run('pretrain')\n",
     "docs/how-to/several-processes.md": "import metrana\n",
@@ -110,9 +109,10 @@ class Page:
         done = subprocess.run(
             command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=DEADLINE_SECS
         )
-        missing = re.search(r"needs (\w+), which isn't installed", done.stderr)
-        if done.returncode != 0 and missing and importlib.util.find_spec(missing[1]) is None:
-            pytest.skip(f"needs {missing[1]}")
+        missing = re.search(r"needs (.+), which (?:isn't|aren't) installed", done.stderr)
+        names = re.split(", | and ", missing[1]) if missing else []
+        if done.returncode != 0 and any(importlib.util.find_spec(name.lower()) is None for name in names):
+            pytest.skip(f"needs {' and '.join(names)}")
         assert 0 == done.returncode, done.stdout + done.stderr
         return done.stdout
 

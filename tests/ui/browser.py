@@ -32,7 +32,7 @@ def missing_browser() -> str:
     try:
         import selenium  # noqa: F401
     except ImportError:
-        return "selenium isn't installed: pip install 'metrana[uitest]'"
+        return "selenium isn't installed: pip install selenium"
     for command in ("chromium", "chromedriver"):
         if shutil.which(command) is None:
             return f"no {command} here (on Debian: apt-get install chromium chromium-driver)"

@@ -32,6 +32,6 @@ def cards_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cards(cards_store: Path) -> Iterator[Server]:
-    pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install 'metrana[ui]'")
+    pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install bokeh")
     with Server(cards_store) as server:
         yield server

@@ -16,7 +16,7 @@ from tests.ui.serving import Server, refuse
 from tests.ui.stores import put_cards, put_hostile, put_lines, put_many
 from tests.unit.store.build import T0
 
-pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install 'metrana[ui]'")
+pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install bokeh")
 
 
 @pytest.fixture(scope="module")

@@ -157,7 +157,7 @@ def test_plain_lists_need_no_library(store: Path) -> None:
     )
     lists, *errors = done.stdout.splitlines()
     assert f"times=[{T0 + 8}, {T0 + 9}], steps=[80, 90], values=[{1 / 9}, {1 / 10}]" in lists
-    assert ["pip install 'metrana[data]'", "pip install pandas", "pip install polars"] == [
+    assert ["pip install numpy", "pip install pandas numpy", "pip install polars numpy"] == [
         error.rpartition(": ")[2] for error in errors
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import configparser
 import importlib
 import inspect
 import os
@@ -14,12 +15,14 @@ from pathlib import Path
 import pytest
 
 import metrana
+from metrana import extras
 from metrana.cli import COMMANDS, build_parser, load_command
 from metrana.model import Metric
 from metrana.settings import SETTINGS
 from metrana.system.collectors import COLLECTORS
 from tests.unit.test_layers import ROWS, imports_of, modules, row_of
 
+NAME = metrana.__name__.encode()
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
@@ -224,6 +227,40 @@ def test_each_decision_is_numbered_and_listed() -> None:
     for page in pages:
         headings = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert ["Context", "Decision", "Consequences"] == headings, page.name
+
+
+def test_no_text_has_another_program_installed() -> None:
+    """No line of the code, the page or the documentation fetches a package of metrana's own name.
+
+    On the public index that name is somebody else's program, which would replace this one.
+    """
+    folders = ("metrana", "docs", "examples", "tests", "benchmarks", ".ci")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    wrong = re.compile(rb"install [^\n]*\b%s\b" % NAME, re.IGNORECASE)
+    assert [] == [
+        f"{path.relative_to(ROOT)}: {found[0]!r}" for path in files for found in wrong.finditer(read_bytes(path))
+    ]
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file of text; what Python compiled and pictures hold none of ours."""
+    return b"" if path.suffix in (".pyc", ".png", ".so") else path.read_bytes()
+
+
+def test_the_hints_agree_with_the_extras() -> None:
+    """What a hint has pip install is what an extra of setup.cfg has, with its upper bound."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    lines = {
+        line.replace(" ", "") for extra in config["options.extras_require"].values() for line in extra.splitlines()
+    }
+    for line in lines - {""}:
+        name = re.split(r"[^\w-]", line)[0]
+        upper = re.search(r"<[\d.]+", line)
+        if name in extras.PACKAGES:
+            expected = f"'{name}{upper[0]}'" if upper else name
+            assert expected == extras.PACKAGES[name][1]
 
 
 def test_the_readmes_commands_are_there() -> None:

@@ -27,18 +27,24 @@ def find_setuptools() -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of the files in a wheel built from a copy of the sources."""
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources that may be built."""
     missing = find_setuptools()
     if missing:
         pytest.skip(missing)
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
+    source = tmp_path_factory.mktemp("packaging") / "source"
     source.mkdir()
     for name in SOURCES:
         shutil.copy(ROOT / name, source)
     for package in ("metrana", "tests", "benchmarks", "examples"):
         shutil.copytree(ROOT / package, source / package, ignore=lambda path, names: set(names) & {"data"})
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel_names(source: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of the files in a wheel built from a copy of the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run(
         [*command, "--wheel-dir", str(folder), str(source)], check=True, capture_output=True, timeout=100, cwd=folder
@@ -54,6 +60,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> 
     packed = {name for name in wheel_names if ".dist-info/" not in name}
     page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "metrana/ui/static").iterdir()}
     assert modules | page | {"metrana/py.typed"} == packed
+
+
+def test_an_editable_install_is_a_line_of_the_path(source: Path, tmp_path: Path) -> None:
+    """Behind a finder of its own it would be hidden by any folder called metrana beside the user's script."""
+    code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=100, cwd=source)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (line,) = [name for name in archive.namelist() if ".dist-info/" not in name]
+        assert ".pth" == Path(line).suffix
+        assert source.samefile(archive.read(line).decode().strip())
 
 
 def test_the_wheel_holds_the_license(wheel_names: set[str]) -> None:

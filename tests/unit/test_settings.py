@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metrana.errors import SettingError
-from metrana.settings import resolve_dir, resolve_settings
+from metrana.settings import SETTINGS, resolve_dir, resolve_settings
 
 
 def test_defaults_hold_where_nothing_is_said() -> None:
@@ -114,3 +114,20 @@ def test_an_orchestration_id_must_be_a_text() -> None:
     """An empty or foreign id would mix runs up."""
     with pytest.raises(SettingError, match="orchestration_id=7"):
         resolve_settings({}, orchestration_id=7)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_warned_of() -> None:
+    """The warning names the one that may be meant; what only begins as ours do is somebody else's."""
+    environ = {"METRANA_DIRR": "x", "METRANA_QUIT": "1", "METRANA_PORT_7430_TCP": "tcp", "METRANA_IMAGE": "a/b"}
+    assert [
+        "METRANA_DIRR is no setting and is ignored: did you mean METRANA_DIR?",
+        "METRANA_QUIT is no setting and is ignored: did you mean METRANA_QUIET?",
+    ] == resolve_settings(environ).warnings
+    assert [] == resolve_settings({setting.variable: "" for setting in SETTINGS}).warnings
+
+
+def test_quiet_is_a_switch() -> None:
+    """Argument, then variable, then false."""
+    assert not resolve_settings({}).quiet
+    assert resolve_settings({"METRANA_QUIET": "1"}).quiet
+    assert not resolve_settings({"METRANA_QUIET": "1"}, quiet=False).quiet

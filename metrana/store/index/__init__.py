@@ -1,13 +1,13 @@
 """The points of a run as columns, derived from its lines: what charts, tables and exports read.
 
-Needs NumPy, which the extras ``ui`` and ``data`` bring.
+Needs NumPy.
 """
 
 from __future__ import annotations
 
 from metrana.extras import need
 
-need("numpy", "NumPy", "ui", "reading a run as columns")
+need("reading a run as columns", "numpy")
 
 from metrana.store.index.buckets import Buckets  # noqa: E402 - after the clear error
 from metrana.store.index.run import Columns, RunIndex  # noqa: E402

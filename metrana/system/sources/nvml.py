@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from metrana.system.host import Host
 
 NO_DRIVER = "no NVIDIA driver"
-NOT_INSTALLED = "nvidia-ml-py not installed: pip install 'metrana[system]'"
+NOT_INSTALLED = "nvidia-ml-py not installed: pip install nvidia-ml-py"
+# An old package called pynvml hides the module of that name.
+_REINSTALL = "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py"
 
 # nvmlReturn_t, https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
 LIBRARY_NOT_FOUND = 12
@@ -263,7 +265,7 @@ class Nvml:
             if isinstance(error, ModuleNotFoundError) and error.name == "pynvml":
                 raise DriverUnusable(NOT_INSTALLED) from None
             found = f"the installed pynvml package can't be used ({type(error).__name__})"
-            raise DriverUnusable(f"{found}: pip install 'metrana[system]'") from None
+            raise DriverUnusable(f"{found}: {_REINSTALL}") from None
         return library
 
 

@@ -8,18 +8,19 @@ from pathlib import Path
 
 from tests.scripts import DEADLINE_SECS
 
-WITHOUT_BOKEH = """
+WITHOUT_PACKAGES = """
 import sys
-sys.modules["bokeh"] = None
+sys.modules["bokeh"] = sys.modules["tornado"] = sys.modules["numpy"] = None
 from metrana.cli import main
 sys.exit(main(["ui", *sys.argv[1:]]))
 """
 
 
-def test_without_the_extra_one_line_names_it(tmp_path: Path) -> None:
-    """Where Bokeh isn't installed, one line says which pip command brings it, and nothing is served."""
+def test_without_its_packages_one_line_names_them(tmp_path: Path) -> None:
+    """Where what draws it isn't installed, one line says which pip command brings it, and nothing is served."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_BOKEH, str(tmp_path)], capture_output=True, text=True, timeout=DEADLINE_SECS
+        [sys.executable, "-c", WITHOUT_PACKAGES, str(tmp_path)], capture_output=True, text=True, timeout=DEADLINE_SECS
     )
     assert (2, "") == (done.returncode, done.stdout)
-    assert "metrana: the page needs Bokeh, which isn't installed: pip install 'metrana[ui]'\n" == done.stderr
+    missing = "the page needs Bokeh, Tornado and NumPy, which aren't installed: pip install bokeh tornado numpy"
+    assert f"metrana: {missing}\n" == done.stderr

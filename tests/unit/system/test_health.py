@@ -38,6 +38,17 @@ def test_five_failures_in_a_row_drop_with_one_warning(error: Exception) -> None:
         assert health.attempt("disk", failing(error)) is None  # type: ignore[arg-type]
     assert 1 == len(warnings)
     assert "disk failed 5 times in a row" in warnings[0]
+
+
+def test_what_fails_while_nothing_counts_drops_nothing() -> None:
+    """It ends no row either: the failures before and after it are five in a row."""
+    health = Health(lambda message: None)
+    for is_counting in [True, *[False] * FAILURES_IN_A_ROW, *[True] * (FAILURES_IN_A_ROW - 2)]:
+        health.is_counting = is_counting
+        health.attempt("disk", failing(ReadFailed("busy")))  # type: ignore[arg-type]
+    assert health.dropped("disk") is None
+    health.attempt("disk", failing(ReadFailed("busy")))  # type: ignore[arg-type]
+    assert "failed 5 times in a row: busy" == health.dropped("disk")
     assert health.dropped("disk") is not None
 
 

@@ -161,6 +161,19 @@ def test_a_run_shorter_than_an_interval_has_a_first_and_a_last_tick() -> None:
     assert 2 == len(recorder.batches)
 
 
+def test_a_trial_of_twenty_seconds_has_a_chart() -> None:
+    """With the default interval it has seven points: the first, five of the dense first minute, and the last."""
+    recorder = Recorder(Node, interval_secs=30.0)
+    ends = recorder.clock.now + 20.0
+
+    def wait(until: float) -> bool:
+        recorder.clock.now = min(until, ends)
+        return until > ends
+
+    assert recorder.sampler.run(wait) is None
+    assert [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0] == [batch.timestamp - 1000.0 for batch in recorder.batches]
+
+
 def test_steps_go_on_from_the_first_one() -> None:
     """A resumed run's counter continues."""
     recorder = Recorder(Node, first_step=7)
@@ -216,6 +229,24 @@ def test_a_collector_that_fails_five_times_is_left_out_and_the_others_go_on() ->
     recorder.run(8)
     assert (9, 1) == (len(recorder.batches), len(recorder.warnings))
     assert "failed 5 times in a row: no answer" == recorder.attributes["system/capture/broken"]
+
+
+def test_a_bad_start_is_not_for_good() -> None:
+    """What fails through the dense first seconds and then answers is charted; what goes on failing is dropped."""
+    recorder = Recorder(Node, Broken, interval_secs=30.0)
+
+    def work() -> None:
+        if recorder.clock.now < 1020.0:
+            raise ReadFailed("not awake yet")
+
+    Node.work = staticmethod(work)
+    try:
+        recorder.run(9)
+        assert [30.0, 60.0, 90.0, 120.0] == [batch.timestamp - 1000.0 for batch in recorder.batches]
+        assert "ok" == recorder.attributes["system/capture/node"]
+        assert "failed 5 times in a row: no answer" == recorder.attributes["system/capture/broken"]
+    finally:
+        Node.work = staticmethod(lambda: None)
 
 
 def test_capture_ends_when_nothing_is_left() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-pytest.importorskip("numpy", reason="NumPy isn't installed: pip install 'metrana[ui]'")
+pytest.importorskip("numpy", reason="NumPy isn't installed: pip install numpy")
 
 from metrana.store.index import SeriesInfo
 from metrana.ui.describe import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numpy", reason="NumPy isn't installed: pip install 'metrana[ui]'")
+pytest.importorskip("numpy", reason="NumPy isn't installed: pip install numpy")
 
 from metrana.errors import RunNotFoundError
 from metrana.ui.shelf import Shelf

@@ -345,9 +345,9 @@ def test_missing_package(tmp_path: Path) -> None:
     """nvidia-ml-py missing beside a driver: one warning with the command that mends it."""
     driver = FakeDriver(tmp_path)
     found = driver.run(PRELUDE + PRINT, {"TRAINING": "{}"}, ("-S",))
-    assert "nvidia-ml-py not installed: pip install 'metrana[system]'" == found["dropped"]
+    assert "nvidia-ml-py not installed: pip install nvidia-ml-py" == found["dropped"]
     assert 1 == len(found["warnings"])
-    assert "pip install 'metrana[system]'" in found["warnings"][0]
+    assert "pip install nvidia-ml-py" in found["warnings"][0]
 
 
 DESCRIBE = """

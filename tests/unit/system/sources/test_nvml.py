@@ -126,7 +126,7 @@ def test_no_driver(tmp_path: Path) -> None:
 
 def test_driver_without_its_library(tmp_path: Path) -> None:
     """A driver whose library the container doesn't show isn't taken for a missing driver."""
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py, which metrana[system] brings")
+    pytest.importorskip("pynvml", reason="needs nvidia-ml-py, which the extra system brings")
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvidiactl").touch()
     found = run_python(START.format(root=ROOT, tree=str(tmp_path)), {"PYTHONPATH": ROOT})
@@ -136,7 +136,7 @@ def test_driver_without_its_library(tmp_path: Path) -> None:
 
 def test_missing_package(driver: FakeDriver, tmp_path: Path) -> None:
     """A driver without nvidia-ml-py is named with the command that mends it, found by its library or by its files."""
-    expected = {"kind": "DriverUnusable", "reason": "nvidia-ml-py not installed: pip install 'metrana[system]'"}
+    expected = {"kind": "DriverUnusable", "reason": "nvidia-ml-py not installed: pip install nvidia-ml-py"}
     assert expected == start(driver, flags=("-S",))
     tree = tmp_path / "tree"
     (tree / "proc" / "driver" / "nvidia").mkdir(parents=True)
