@@ -58,7 +58,7 @@ def test_a_type_error_from_inside_is_left_alone() -> None:
 def test_the_signatures_can_be_inspected() -> None:
     """help() and editors see the arguments."""
     assert "run_name" in inspect.signature(metrana.init).parameters
-    assert ["dir", "name", "project", "status"] == sorted(inspect.signature(metrana.runs).parameters)
+    assert ["dir", "limit", "name", "project", "status"] == sorted(inspect.signature(metrana.runs).parameters)
 
 
 def test_guessing_is_loaded_once_something_is_wrong() -> None:
