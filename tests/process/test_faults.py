@@ -31,11 +31,14 @@ HANGS = ("hang", "block", "dstate", "undead 20")
 CRASHED, HUNG = "driver crashed twice, GPU sampling off", "the driver hasn't answered for"
 
 BODY = f"""
-import sys, time
+import os, pathlib, sys, time
 import metrana
+def is_told():
+    texts = [path.read_text() for path in pathlib.Path(os.environ["METRANA_DIR"]).rglob("*.jsonl")]
+    return any(sys.argv[2] in text for text in texts)
 run = metrana.init(run_name="faults", system_metrics_interval_secs={INTERVAL_SECS})
 end = time.monotonic() + int(sys.argv[1]) * {INTERVAL_SECS}
-while time.monotonic() < end:
+while time.monotonic() < end or not is_told():
     metrana.log("loss", 1.0)
     time.sleep(0.1)
 print("done")
@@ -60,7 +63,7 @@ class Case:
             self.process.wait()
 
 
-def start(folder: Path, call: str, action: str, ticks: int = TICKS) -> Case:
+def start(folder: Path, call: str, action: str, expected: str, ticks: int = TICKS) -> Case:
     folder.mkdir()
     driver = FakeDriver(folder)
     cards = {f"gpu{index}": {"uuid": f"GPU-{index}"} for index in range(2)}
@@ -70,7 +73,7 @@ def start(folder: Path, call: str, action: str, ticks: int = TICKS) -> Case:
     names = ("LD_LIBRARY_PATH", "FAKE_NVML_CONFIG", "FAKE_NVML_LOG")
     # The calls are counted over all children, so that one that works at first doesn't work again after a restart.
     environ = {**{name: own[name] for name in names}, "FAKE_NVML_STATE": str(folder)}
-    return Case(script, script.start(sys.executable, str(script.path), str(ticks), environ=environ))
+    return Case(script, script.start(sys.executable, str(script.path), str(ticks), expected, environ=environ))
 
 
 ROWS = [
@@ -89,8 +92,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     folder = tmp_path_factory.mktemp("faults")
     started: dict[tuple[str, str], Case] = {}
     try:
-        for index, (call, action, _) in enumerate(ROWS):
-            started[call, action] = start(folder / str(index), call, action)
+        for index, (call, action, expected) in enumerate(ROWS):
+            started[call, action] = start(folder / str(index), call, action, expected)
         for case in started.values():
             case.finish()
         yield started
@@ -169,7 +172,7 @@ def test_one_crash_is_a_gap_of_a_tick(tmp_path: Path) -> None:
 
 def test_a_child_that_outlives_its_end_is_left_alone(tmp_path: Path) -> None:
     """A process stuck in a driver can't be killed: the training ends all the same, and so does it when it's let go."""
-    case = start(tmp_path / "case", FIRST, "undead 20", ticks=3)
+    case = start(tmp_path / "case", FIRST, "undead 20", "", ticks=3)
     case.finish()
     assert 3 == case.process.returncode
     left = {int(line.split()[1]) for line in (tmp_path / "case" / "driver.log").read_text().splitlines()}

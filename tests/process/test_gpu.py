@@ -272,7 +272,7 @@ def test_a_driver_that_is_slow_to_start_holds_up_no_other_chart(tmp_path: Path) 
     run = node.train(1)
     assert [] == list(gpu_series(run))
     assert any(name == "system/memory/used_bytes" for name, _ in run.series)
-    assert "the driver hasn't answered yet" == run.attributes["system/capture/gpu"]
+    assert str(run.attributes["system/capture/gpu"]).startswith("the driver hasn't answered ")
     assert "closed" == run.info.status
 
 

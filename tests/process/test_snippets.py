@@ -24,9 +24,19 @@ from tests.scripts import DEADLINE_SECS, Script
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("python", "pycon", "console")
 
+# A page's training lasts until its hardware is charted: on a busy machine a short one would end before.
+WAIT = """
+def wait_for_charts(run):
+    import pathlib, time
+    def is_charted():
+        run.flush()
+        return any("system/memory/" in path.read_text() for path in pathlib.Path(run.path).rglob("*.jsonl"))
+    while not is_charted():
+        time.sleep(0.02)
+"""
 # What a page's Python takes for granted, as its text says.
 PRELUDES = {
-    "docs/how-to/notebooks.md": "import metrana\n",
+    "docs/how-to/notebooks.md": WAIT + "import metrana\n",
     "docs/how-to/reading-the-data.md": "import metrana\nrun = metrana.open_run('pretrain')\n",
     "docs/how-to/several-processes.md": "import metrana\n",
     "docs/how-to/without-a-run.md": """
@@ -119,7 +129,10 @@ class Page:
     def run_python(self, block: Block) -> None:
         named = re.search(r"Put this into `([\w.]+)`:\s*$", block.before)
         path = self.folder / (named[1] if named else "snippet.py")
-        path.write_text(block.text if named else self.prelude + block.text, encoding="utf-8")
+        text = block.text if named else self.prelude + block.text
+        if "run = metrana.init(" in text and WAIT in self.prelude:
+            text += "wait_for_charts(run)\n"
+        path.write_text(text, encoding="utf-8")
         if not named:
             self.run(path.name)
 
