@@ -150,6 +150,7 @@ def test_each_collector_has_its_attribute() -> None:
     assert COLLECTOR_NAMES == named
 
 
+@pytest.mark.once  # of the text alone
 def test_each_system_name_in_the_code_is_declared() -> None:
     """A name below system/ that the code writes is a declared metric or attribute."""
     declared = {metric.name for _, metric in declared_metrics()} | set(declared_attributes())
@@ -206,6 +207,7 @@ def test_the_architecture_page_has_each_module() -> None:
     assert all(any(module == name or module.startswith(f"{name}.") for module in modules()) for name in page)
 
 
+@pytest.mark.once  # of the text alone
 def test_modules_import_each_other_one_way() -> None:
     """No module imports itself by way of others, within a row either."""
     importing = {
@@ -229,6 +231,7 @@ def test_each_decision_is_numbered_and_listed() -> None:
         assert ["Context", "Decision", "Consequences"] == headings, page.name
 
 
+@pytest.mark.once  # of the text alone
 def test_no_text_has_another_program_installed() -> None:
     """No line of the code, the page or the documentation fetches a package of metrana's own name.
 

@@ -12,6 +12,7 @@ import metrana
 from metrana.cli import COMMANDS
 
 PACKAGE = Path(metrana.__file__).parent
+pytestmark = pytest.mark.once  # of the text alone
 
 # Rows as in docs/architecture.md. A package stands for all its modules, unless one of them is named.
 ROWS = {

@@ -54,6 +54,7 @@ def wheel_names(source: Path, tmp_path_factory: pytest.TempPathFactory) -> set[s
         return set(archive.namelist())
 
 
+@pytest.mark.once  # of what setuptools makes
 def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> None:
     """Every module, py.typed and the page's files are in the wheel; tests, benchmarks and examples aren't."""
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "metrana").rglob("*.py")}
@@ -62,6 +63,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> 
     assert modules | page | {"metrana/py.typed"} == packed
 
 
+@pytest.mark.once  # of what setuptools makes
 def test_an_editable_install_is_a_line_of_the_path(source: Path, tmp_path: Path) -> None:
     """Behind a finder of its own it would be hidden by any folder called metrana beside the user's script."""
     code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
@@ -73,6 +75,7 @@ def test_an_editable_install_is_a_line_of_the_path(source: Path, tmp_path: Path)
         assert source.samefile(archive.read(line).decode().strip())
 
 
+@pytest.mark.once  # of what setuptools makes
 def test_the_wheel_holds_the_license(wheel_names: set[str]) -> None:
     """The license goes with the package."""
     assert any(re.fullmatch(r"metrana-[^/]+\.dist-info/(licenses/)?LICENSE", name) for name in wheel_names)
