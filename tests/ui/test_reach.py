@@ -40,7 +40,7 @@ def test_axe_finds_nothing(browser: Browser, cards: Server, tmp_path: Path, dark
     for fragment in ("", "#run=cards-id", "#run=cards-id&with=one-id", "#run=gone"):
         browser.open(cards.url + fragment, dark=dark)
         assert [] == find_violations(browser), fragment
-    with Server(tmp_path / "nothing") as server:
+    with Server(tmp_path / ".metrana") as server:
         browser.open(server.url, dark=dark)
         assert [] == find_violations(browser)
 

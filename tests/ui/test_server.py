@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import struct
@@ -12,9 +13,11 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from tests.scripts import wait_until
 from tests.ui.serving import Server, refuse
 from tests.ui.stores import put_cards, put_hostile, put_lines, put_many
 from tests.unit.store.build import T0
+from tests.unit.store.test_attempts import put_attempt
 
 pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install 'metrana[ui]'")
 
@@ -105,6 +108,7 @@ QUESTION = {"run": "cards-id", "by": "time", "start": T0, "width": 8.0, "count":
         {"charts": 5},
         {"charts": [{"series": "abc", "band": True}]},
         {"charts": [{"series": list(range(65)), "band": False}]},
+        {"charts": [{"series": [0], "band": False, "superseded": 1}]},
         {"run": 5},
         {"run": None},
     ],
@@ -132,6 +136,24 @@ def test_points_come_as_columns(server: Server) -> None:
     assert list(x) == sorted(x) and T0 <= x[0] and x[-1] <= T0 + 600
     assert all(a <= b <= c for a, b, c in zip(low, mean, high, strict=True))
     assert columns[:24] == columns[24:]
+
+
+def test_what_is_superseded_comes_when_asked(tmp_path: Path) -> None:
+    """A line holds the attempts one after the other, with a point that has no value between them."""
+    for number, steps in enumerate((range(4), range(2, 6), range(1, 8))):
+        put_attempt(tmp_path, number, steps)
+    with Server(tmp_path) as server:
+        (series,) = server.get("/api/run", run="train-id", since="")["series"]  # type: ignore[misc]
+        assert (7, [1, 5]) == (series["superseded"]["count"], series["superseded"]["steps"])
+        chart = {"series": [series["n"]], "band": False, "superseded": True}
+        question = {"run": "train-id", "by": "step", "start": 0, "width": 1.0, "count": 10, "charts": [chart]}
+        _, _, data = server.ask("/api/points", question)
+        head, _, _ = data.partition(b"\n")
+        columns = struct.unpack(f"<{2 * 8}d", data[len(head) + 1 :])
+    assert [[[series["n"], 8, 0]]] == json.loads(head)
+    assert [1, 2, 3, 2, 2, 3, 4, 5] == list(columns[:8])
+    expected = [1, 2, 3, math.nan, 1002, 1003, 1004, 1005]
+    assert expected == pytest.approx(list(columns[8:]), nan_ok=True)
 
 
 def test_only_what_changed_is_listed(tmp_path: Path) -> None:
@@ -179,11 +201,24 @@ def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
 
 def test_it_says_where_and_ends_quietly(tmp_path: Path) -> None:
     """It prints the page's address on loopback, and Ctrl-C ends it with status 130 and no word more."""
-    server = Server(tmp_path / "not yet there")
+    server = Server(tmp_path)
     assert "127.0.0.1" == urlsplit(server.url).hostname
-    assert str(tmp_path / "not yet there") in server.line
+    assert str(tmp_path) in server.line
     assert [] == server.get("/api/runs", since="")["runs"]
     assert (130, "", "") == server.stop()
+
+
+def test_the_default_folder_may_come_later(tmp_path: Path) -> None:
+    """Where it isn't there yet, that's said, and runs turn up; one that's named and isn't there is an error."""
+    server = Server(tmp_path / ".metrana")
+    try:
+        assert [] == server.get("/api/runs", since="")["runs"]
+        put_lines(tmp_path / ".metrana", "first", T0)
+        wait_until(lambda: server.get("/api/runs", since="")["runs"], "the first run")
+    finally:
+        code, out, err = server.stop()
+    assert (130, "") == (code, err) and "No runs yet" in out
+    assert f"the folder {tmp_path / 'nowhere'}, which DIR names, isn't there" in refuse(tmp_path / "nowhere")
 
 
 def test_without_a_port_a_free_one_is_taken() -> None:
