@@ -143,6 +143,7 @@ function showRun() {
         run.progress < 1 ? make("span", { className: "reading", textContent: reading }) : null));
   });
   replace($("head"), ...parts);
+  $("superseded").hidden = !page.runs.some((run) => run.hasSuperseded);
   document.title = `${page.runs[0].info.name.slice(0, 100)} – metrana`;
   const named = (run, text) => (page.runs.length > 1 ? `${run.info.name.slice(0, 100)}: ${text}` : text);
   const gone = page.runs.filter((run) => run.isGone)
@@ -204,6 +205,7 @@ for (const input of document.querySelectorAll("input[name=time]")) {
   input.addEventListener("change", () => setElapsed(input.value === "elapsed"));
 }
 for (const input of document.querySelectorAll("input[name=by]")) input.addEventListener("change", () => page.setBy(input.value));
+$("superseded").addEventListener("change", (event) => page.setSuperseded(event.target.checked));
 $("wider").addEventListener("click", () => scaleAll(2));
 $("closer").addEventListener("click", () => scaleAll(0.5));
 $("reset").addEventListener("click", () => page.showAll());

@@ -33,18 +33,20 @@ export class Plot {
     });
     figure.xgrid.grid_line_color = null;
     figure.ygrid.ticker = this.tickers[1];
-    this.bandSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [] } });
-    this.lineSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], dash: [] } });
-    this.dotSource = new ColumnDataSource({ data: { x: [], y: [], color: [] } });
+    this.bandSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], alpha: [] } });
+    this.lineSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], dash: [], alpha: [] } });
+    this.dotSource = new ColumnDataSource({ data: { x: [], y: [], color: [], alpha: [] } });
     figure.patches({ field: "xs" }, { field: "ys" }, {
-      source: this.bandSource, fill_color: { field: "color" }, fill_alpha: 0.3, line_color: { field: "color" },
-      line_alpha: 0.45, line_width: 0.5,
+      source: this.bandSource, fill_color: { field: "color" }, fill_alpha: { field: "alpha" }, line_color: { field: "color" },
+      line_alpha: { field: "alpha" }, line_width: 0.5,
     });
     figure.multi_line({ field: "xs" }, { field: "ys" }, {
-      source: this.lineSource, line_color: { field: "color" }, line_dash: { field: "dash" }, line_width: 1.5, line_join: "round",
+      source: this.lineSource, line_color: { field: "color" }, line_dash: { field: "dash" }, line_alpha: { field: "alpha" },
+      line_width: 1.5, line_join: "round",
     });
     figure.scatter({ field: "x" }, { field: "y" }, {
-      source: this.dotSource, marker: "circle", size: 5, fill_color: { field: "color" }, line_color: null,
+      source: this.dotSource, marker: "circle", size: 5, fill_color: { field: "color" }, fill_alpha: { field: "alpha" },
+      line_color: null,
     });
     this.paint();
     this.view = await Plotting.show(figure, element);
