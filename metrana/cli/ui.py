@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from metrana.cli.text import describe_absence, escape_text
 from metrana.errors import MetranaError
@@ -13,6 +14,7 @@ NAME = "ui"
 HELP = "serve a local page that charts the runs, live"
 NEEDS_STORE = True
 _PURPOSE = "the page"
+_MOST_URLS = 6  # printed, of those that are for other machines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +50,12 @@ def run(args: argparse.Namespace) -> int:
     from metrana.ui.server import serve
 
     def announce(urls: list[str]) -> None:
-        others = "".join(f"{url}  from elsewhere\n" for url in urls[1:])
-        print(f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it\n{others}", end="", flush=True)
+        print(f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it")
+        for url in urls[1 : _MOST_URLS + 1]:
+            print(f"{url}  from elsewhere")
+        if len(urls) > _MOST_URLS + 1:
+            print(f"and {len(urls) - _MOST_URLS - 1} more addresses of this machine")
+        sys.stdout.flush()
         if not os.path.isdir(args.dir):
             print(describe_absence(args.dir), flush=True)
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from metrana.ui.addresses import list_addresses
 from tests.scripts import wait_until
 from tests.ui.serving import Server, refuse
 from tests.ui.stores import put_cards, put_hostile, put_lines, put_many
@@ -270,12 +271,17 @@ def test_an_allowed_name_is_answered(tmp_path: Path) -> None:
 
 
 def test_on_all_networks_addresses_are_printed_that_open(tmp_path: Path) -> None:
-    """Each address that --host 0.0.0.0 prints is answered; 0.0.0.0 isn't one of them."""
+    """Each address that --host 0.0.0.0 prints opens, the machine's own among them; 0.0.0.0 isn't one of them."""
     server = Server(tmp_path, "--host", "0.0.0.0")
     try:
         assert server.url.startswith("http://127.0.0.1:")
-        assert 200 == server.ask("/api/runs")[0]
+        assert server.process.stdout is not None
+        own = list_addresses(socket.AF_INET)
+        urls = [server.url, *(server.process.stdout.readline().split()[0] for _ in own[:6])]
+        for url in urls:
+            server.url = url
+            assert 200 == server.ask("/api/runs")[0], url
     finally:
         _, out, _ = server.stop()
-    assert "0.0.0.0" not in server.line + out
-    assert all(line.startswith("http://") for line in out.splitlines())
+    assert [address.lower() for address in own[:6]] == [urlsplit(url).hostname for url in urls[1:]]
+    assert "http" not in out and "0.0.0.0" not in server.line
