@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 ATTEMPTS = (range(60), range(45, 100), range(40, 90))  # the last one hasn't come as far as the one before
 COUNTING = [(0, step) for step in range(40)] + [(2, step) for step in range(40, 90)]
 SUPERSEDED = [[(0, step) for step in range(40, 60)], [(1, step) for step in range(45, 100)]]
-FAINT = 0.35
+FAINT = 0.45
 # Each line of the chart as Bokeh is given it: its points, colour and opacity.
 DRAWN = """const {data} = metrana.charts.get('loss').plot.lineSource;
     return data.xs.map((xs, at) => [[...xs], [...data.ys[at]], data.color[at], data.alpha[at]])"""

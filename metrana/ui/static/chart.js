@@ -60,7 +60,7 @@ export class Chart {
     const [start, end] = axis.shown;
     const found = extent([...this.faint, ...this.lines], start, end);
     const scale = scaleOf(this.metric.unit, found ? Math.max(Math.abs(found[0]), Math.abs(found[1])) : 0);
-    if (this.metric.unit === "bytes") this.unit.textContent = scale.unit;
+    if (this.metric.unit === "bytes") this.unit.textContent = this.legend.unit = scale.unit;
     const [low, high] = this.#limits(found, scale);
     const wanted = Math.max(2, Math.floor(width / 90));
     const x = axis.by === "step" ? stepTicks(start, end, wanted) : timeTicks(start, end, wanted, this.page.isElapsed);

@@ -2,7 +2,7 @@
 
 export const MOST_LINES = 8;
 const COLORS = 8;
-const FAINT = 0.35; // of what's opaque otherwise
+const FAINT = 0.45; // of what's opaque otherwise
 const BAND = 0.3;
 
 // The series of a run that pass the filters. One without a label isn't filtered by it.

@@ -139,7 +139,7 @@ function showRun() {
     const reading = ` · read ${Math.floor(run.progress * 100)} % so far`;
     return make("div", { className: "one" },
       make("h2", {}, makeName(info.name), state),
-      make("p", {}, makeName(info.project), " · ", makeName(about[0]), ` · ${about.slice(1).join(" · ")}`,
+      make("p", {}, makeName(info.project), " · ", makeName(about[0]), ` · ${about.slice(1).map(keepTogether).join(" · ")}`,
         run.progress < 1 ? make("span", { className: "reading", textContent: reading }) : null));
   });
   replace($("head"), ...parts);
@@ -151,6 +151,8 @@ function showRun() {
   say("run", [...gone, ...page.runs.flatMap((run) => run.problems.map((text) => named(run, text)))]);
   showAttributes();
 }
+
+const keepTogether = (text) => text.replaceAll(" ", "\u00a0");
 
 let shownAttributes = "";
 

@@ -17,7 +17,7 @@ export class Plot {
     this.y = new Range1d({ start: 0, end: 1 });
     const figure = Plotting.figure({
       height: HEIGHT, sizing_mode: "stretch_width", x_range: this.x, y_range: this.y, tools: [], toolbar_location: null,
-      output_backend: "canvas", min_border_left: 52, min_border_right: 12, min_border_top: 6, min_border_bottom: 26,
+      output_backend: "canvas", min_border_left: 52, min_border_right: 12, min_border_top: 9, min_border_bottom: 26,
       outline_line_color: null, lod_threshold: null,
     });
     this.figure = figure;

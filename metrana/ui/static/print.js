@@ -4,7 +4,7 @@ import { carryOutNow } from "./loader.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [420, 180];
-const FRAME = { left: 58, right: WIDTH - 14, top: 6, bottom: HEIGHT - 24 };
+const FRAME = { left: 58, right: WIDTH - 14, top: 10, bottom: HEIGHT - 24 };
 
 let drawn = 0; // names the clips apart
 
