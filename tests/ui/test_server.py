@@ -259,7 +259,7 @@ def test_an_address_without_sense_is_an_error(tmp_path: Path, words: list[str], 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     """A file instead of a folder is named in one line."""
     (tmp_path / "file").touch()
-    assert f"{tmp_path / 'file'} is no folder" in refuse(tmp_path / "file")
+    assert f"{tmp_path / 'file'}, which DIR names, is no folder" in refuse(tmp_path / "file")
 
 
 def test_an_allowed_name_is_answered(tmp_path: Path) -> None:
