@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from metrana.cli.text import describe_absence, escape_text
 from metrana.errors import MetranaError
@@ -50,14 +49,13 @@ def run(args: argparse.Namespace) -> int:
     from metrana.ui.server import serve
 
     def announce(urls: list[str]) -> None:
-        print(f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it")
-        for url in urls[1 : _MOST_URLS + 1]:
-            print(f"{url}  from elsewhere")
+        lines = [f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it"]
+        lines += [f"{url}  from elsewhere" for url in urls[1 : _MOST_URLS + 1]]
         if len(urls) > _MOST_URLS + 1:
-            print(f"and {len(urls) - _MOST_URLS - 1} more addresses of this machine")
-        sys.stdout.flush()
+            lines.append(f"and {len(urls) - _MOST_URLS - 1} more addresses of this machine")
         if not os.path.isdir(args.dir):
-            print(describe_absence(args.dir), flush=True)
+            lines.append(describe_absence(args.dir))
+        print("\n".join(lines), flush=True)  # at once: whoever reads the first line has the others, too
 
     serve(args.dir, args.host, args.port, announce, args.allow_host)
     return 0

@@ -213,12 +213,14 @@ def test_the_default_folder_may_come_later(tmp_path: Path) -> None:
     """Where it isn't there yet, that's said, and runs turn up; one that's named and isn't there is an error."""
     server = Server(tmp_path / ".metrana")
     try:
+        assert server.process.stdout is not None
+        assert "No runs yet" in server.process.stdout.readline()
         assert [] == server.get("/api/runs", since="")["runs"]
         put_lines(tmp_path / ".metrana", "first", T0)
         wait_until(lambda: server.get("/api/runs", since="")["runs"], "the first run")
     finally:
-        code, out, err = server.stop()
-    assert (130, "") == (code, err) and "No runs yet" in out
+        ended = server.stop()
+    assert (130, "", "") == ended
     assert f"the folder {tmp_path / 'nowhere'}, which DIR names, isn't there" in refuse(tmp_path / "nowhere")
 
 
