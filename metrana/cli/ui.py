@@ -12,6 +12,7 @@ from metrana.extras import need
 NAME = "ui"
 HELP = "serve a local page that charts the runs, live"
 NEEDS_STORE = True
+_MOST_URLS = 6  # printed, of those that are for other machines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +47,13 @@ def run(args: argparse.Namespace) -> int:
     from metrana.ui.server import serve
 
     def announce(urls: list[str]) -> None:
-        others = "".join(f"{url}  from elsewhere\n" for url in urls[1:])
-        print(f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it\n{others}", end="", flush=True)
+        lines = [f"{urls[0]}  shows the runs in {escape_text(args.dir)}; Ctrl-C ends it"]
+        lines += [f"{url}  from elsewhere" for url in urls[1 : _MOST_URLS + 1]]
+        if len(urls) > _MOST_URLS + 1:
+            lines.append(f"and {len(urls) - _MOST_URLS - 1} more addresses of this machine")
         if not os.path.isdir(args.dir):
-            print(describe_absence(args.dir), flush=True)
+            lines.append(describe_absence(args.dir))
+        print("\n".join(lines), flush=True)  # at once: whoever reads the first line has the others, too
 
     serve(args.dir, args.host, args.port, announce, args.allow_host)
     return 0

@@ -36,8 +36,11 @@ def describe_info(key: str, info: RunInfo) -> dict[str, Any]:
     }
 
 
-def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
-    """A series for the page. ``figure`` is its last value as ``metrana show`` has it, NaN and infinities too."""
+def describe_series(number: int, series: SeriesInfo, superseded: SeriesInfo | None = None) -> dict[str, Any]:
+    """A series for the page, and where what later attempts have superseded of it lies.
+
+    ``figure`` is its last value as ``metrana show`` has it, NaN and infinities too.
+    """
     return {
         "n": number,
         "name": series.name,
@@ -49,6 +52,16 @@ def describe_series(number: int, series: SeriesInfo) -> dict[str, Any]:
         "value": finite(series.last_value),
         "figure": format_figure(series.last_value, find_unit(series.name)),
         "finite": series.finite,
+        "superseded": superseded and _describe_superseded(superseded),
+    }
+
+
+def _describe_superseded(series: SeriesInfo) -> dict[str, Any]:
+    return {
+        "count": series.count,
+        "first": finite(series.first_time),
+        "last": finite(series.last_time),
+        "steps": [series.lowest_step, series.highest_step],
     }
 
 

@@ -165,7 +165,7 @@ def describe_run(shelf: Shelf, key: str, since: str) -> dict[str, Any]:
         "problems": describe_damage(index.skipped_lines, index.unreadable, index.newest_version),
         "attributes": describe_attributes(attributes),
         "metrics": {name: describe_metric(name) for name in metrics},
-        "series": [describe_series(number, series) for number, series in changed.items()],
+        "series": [describe_series(number, series, run.superseded[number]) for number, series in changed.items()],
         "groups": [_describe_group(group, run, attributes, described["live"]) for group in SYSTEM_GROUPS],
     }
 

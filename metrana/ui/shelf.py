@@ -148,6 +148,7 @@ class OpenRun:
     def __init__(self, index: RunIndex) -> None:
         self.index = index
         self.series: list[SeriesInfo] = []
+        self.superseded: list[SeriesInfo | None] = []  # of each series what doesn't count any more
         self.changed: list[int] = []
         self.revision = 0
         self.point_count = 0
@@ -172,11 +173,13 @@ class OpenRun:
             self.point_count = sum(info.count for info in seen)
             for info in seen:
                 number = self._numbers.setdefault((info.name, info.labels), len(self.series))
+                superseded = self.index.find_superseded(info)
                 if number == len(self.series):
                     self.series.append(info)
+                    self.superseded.append(superseded)
                     self.changed.append(self.revision)
-                elif self.series[number] != info:
-                    self.series[number] = info
+                elif self.series[number] != info or self.superseded[number] != superseded:
+                    self.series[number], self.superseded[number] = info, superseded
                     self.changed[number] = self.revision
 
     def list_series(self, since: str) -> tuple[str, dict[int, SeriesInfo]]:

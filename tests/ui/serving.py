@@ -16,11 +16,12 @@ from tests.scripts import DEADLINE_SECS
 
 
 def start_ui(store: Path, *words: str) -> subprocess.Popen[str]:
-    """The command, its output piped."""
+    """The command, its output piped. A ``.metrana`` isn't named: it's the default in its own folder."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("METRANA_", "PYTHON"))}
+    is_default = store.name == ".metrana"
     return subprocess.Popen(
-        [sys.executable, "-m", "metrana", "ui", str(store), *words],
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "metrana", "ui", *([] if is_default else [str(store)]), *words],
+        cwd=store.parent if is_default else Path(__file__).parents[2],
         env={**environ, "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -40,7 +40,7 @@ def test_axe_finds_nothing(browser: Browser, cards: Server, tmp_path: Path, dark
     for fragment in ("", "#run=cards-id", "#run=cards-id&with=one-id", "#run=gone"):
         browser.open(cards.url + fragment, dark=dark)
         assert [] == find_violations(browser), fragment
-    with Server(tmp_path / "nothing") as server:
+    with Server(tmp_path / ".metrana") as server:
         browser.open(server.url, dark=dark)
         assert [] == find_violations(browser)
 
@@ -71,13 +71,18 @@ def test_no_chart_is_cut_on_paper(browser: Browser, tmp_path: Path) -> None:
     names = [f"train/metric{number:02d}" for number in range(CHARTS)]
     rows = [points(T0 + tick, tick, dict.fromkeys(range(CHARTS), float(tick % 2))) for tick in range(9)]
     put(tmp_path / "store", head(), *(declare(n, name) for n, name in enumerate(names)), *rows, end(T0 + 9))
+    put(tmp_path / "store", head("another", T0 - 99), declare(0, "loss"), end(T0 - 98), run="another")
     with Server(tmp_path / "store") as server:
         browser.open(server.url, dark=True)
+        assert "another" in browser.text("#runs")
         # As where there are too many charts to draw them ahead.
         browser.js(
             "for (const chart of [...metrana.charts.values()].slice(20)) { chart.loaded.clear(); chart.stale = true; }"
         )
         (tmp_path / "page.pdf").write_bytes(base64.b64decode(browser.driver.print_page()))
+    words = subprocess.run(["pdftotext", str(tmp_path / "page.pdf"), "-"], capture_output=True, check=True, text=True)
+    assert all(name in words.stdout for name in ("train-id", *names))
+    assert not any(word in words.stdout for word in ("another", "Runs", "elapsed")), "neither list nor toolbar"
     command = ["pdftoppm", "-r", "72", "-png", str(tmp_path / "page.pdf"), str(tmp_path / "page")]
     subprocess.run(command, check=True, timeout=DEADLINE_SECS)
     heights = []

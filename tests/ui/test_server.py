@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import struct
@@ -12,9 +13,12 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from metrana.ui.addresses import list_addresses
+from tests.scripts import wait_until
 from tests.ui.serving import Server, refuse
 from tests.ui.stores import put_cards, put_hostile, put_lines, put_many
 from tests.unit.store.build import T0
+from tests.unit.store.test_attempts import put_attempt
 
 pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install bokeh")
 
@@ -105,6 +109,7 @@ QUESTION = {"run": "cards-id", "by": "time", "start": T0, "width": 8.0, "count":
         {"charts": 5},
         {"charts": [{"series": "abc", "band": True}]},
         {"charts": [{"series": list(range(65)), "band": False}]},
+        {"charts": [{"series": [0], "band": False, "superseded": 1}]},
         {"run": 5},
         {"run": None},
     ],
@@ -132,6 +137,24 @@ def test_points_come_as_columns(server: Server) -> None:
     assert list(x) == sorted(x) and T0 <= x[0] and x[-1] <= T0 + 600
     assert all(a <= b <= c for a, b, c in zip(low, mean, high, strict=True))
     assert columns[:24] == columns[24:]
+
+
+def test_what_is_superseded_comes_when_asked(tmp_path: Path) -> None:
+    """A line holds the attempts one after the other, with a point that has no value between them."""
+    for number, steps in enumerate((range(4), range(2, 6), range(1, 8))):
+        put_attempt(tmp_path, number, steps)
+    with Server(tmp_path) as server:
+        (series,) = server.get("/api/run", run="train-id", since="")["series"]  # type: ignore[misc]
+        assert (7, [1, 5]) == (series["superseded"]["count"], series["superseded"]["steps"])
+        chart = {"series": [series["n"]], "band": False, "superseded": True}
+        question = {"run": "train-id", "by": "step", "start": 0, "width": 1.0, "count": 10, "charts": [chart]}
+        _, _, data = server.ask("/api/points", question)
+        head, _, _ = data.partition(b"\n")
+        columns = struct.unpack(f"<{2 * 8}d", data[len(head) + 1 :])
+    assert [[[series["n"], 8, 0]]] == json.loads(head)
+    assert [1, 2, 3, 2, 2, 3, 4, 5] == list(columns[:8])
+    expected = [1, 2, 3, math.nan, 1002, 1003, 1004, 1005]
+    assert expected == pytest.approx(list(columns[8:]), nan_ok=True)
 
 
 def test_only_what_changed_is_listed(tmp_path: Path) -> None:
@@ -180,11 +203,26 @@ def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
 
 def test_it_says_where_and_ends_quietly(tmp_path: Path) -> None:
     """It prints the page's address on loopback, and Ctrl-C ends it with status 130 and no word more."""
-    server = Server(tmp_path / "not yet there")
+    server = Server(tmp_path)
     assert "127.0.0.1" == urlsplit(server.url).hostname
-    assert str(tmp_path / "not yet there") in server.line
+    assert str(tmp_path) in server.line
     assert [] == server.get("/api/runs", since="")["runs"]
     assert (130, "", "") == server.stop()
+
+
+def test_the_default_folder_may_come_later(tmp_path: Path) -> None:
+    """Where it isn't there yet, that's said, and runs turn up; one that's named and isn't there is an error."""
+    server = Server(tmp_path / ".metrana")
+    try:
+        assert server.process.stdout is not None
+        assert "No runs yet" in server.process.stdout.readline()
+        assert [] == server.get("/api/runs", since="")["runs"]
+        put_lines(tmp_path / ".metrana", "first", T0)
+        wait_until(lambda: server.get("/api/runs", since="")["runs"], "the first run")
+    finally:
+        ended = server.stop()
+    assert (130, "", "") == ended
+    assert f"the folder {tmp_path / 'nowhere'}, which DIR names, isn't there" in refuse(tmp_path / "nowhere")
 
 
 def test_without_a_port_a_free_one_is_taken() -> None:
@@ -224,7 +262,7 @@ def test_an_address_without_sense_is_an_error(tmp_path: Path, words: list[str], 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     """A file instead of a folder is named in one line."""
     (tmp_path / "file").touch()
-    assert f"{tmp_path / 'file'} is no folder" in refuse(tmp_path / "file")
+    assert f"{tmp_path / 'file'}, which DIR names, is no folder" in refuse(tmp_path / "file")
 
 
 def test_an_allowed_name_is_answered(tmp_path: Path) -> None:
@@ -236,12 +274,17 @@ def test_an_allowed_name_is_answered(tmp_path: Path) -> None:
 
 
 def test_on_all_networks_addresses_are_printed_that_open(tmp_path: Path) -> None:
-    """Each address that --host 0.0.0.0 prints is answered; 0.0.0.0 isn't one of them."""
+    """Each address that --host 0.0.0.0 prints opens, the machine's own among them; 0.0.0.0 isn't one of them."""
     server = Server(tmp_path, "--host", "0.0.0.0")
     try:
         assert server.url.startswith("http://127.0.0.1:")
-        assert 200 == server.ask("/api/runs")[0]
+        assert server.process.stdout is not None
+        own = list_addresses(socket.AF_INET)
+        urls = [server.url, *(server.process.stdout.readline().split()[0] for _ in own[:6])]
+        for url in urls:
+            server.url = url
+            assert 200 == server.ask("/api/runs")[0], url
     finally:
         _, out, _ = server.stop()
-    assert "0.0.0.0" not in server.line + out
-    assert all(line.startswith("http://") for line in out.splitlines())
+    assert [address.lower() for address in own[:6]] == [urlsplit(url).hostname for url in urls[1:]]
+    assert "http" not in out and "0.0.0.0" not in server.line

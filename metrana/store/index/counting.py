@@ -6,11 +6,14 @@ import os
 import time
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from metrana.store.attempts import find_limits, is_superseded_at_all, number_attempts
 from metrana.store.catalog import reread_run
 from metrana.store.ends import RUNNING
 from metrana.store.index.holding import Held, SeriesPieces
-from metrana.store.index.pieces import make_piece
+from metrana.store.index.pieces import Piece, make_piece
 from metrana.store.index.snapshot import Snapshot
 from metrana.store.reader import SeriesKey
 from metrana.store.run_info import RunInfo
@@ -77,12 +80,21 @@ def _leave_out(found: SeriesPieces, attempts: dict[int, int]) -> SeriesPieces:
         attempt = attempts[held.writer]
         lowest[attempt] = min(lowest.get(attempt, held.piece.lowest_step), held.piece.lowest_step)
     limits = find_limits(lowest)
-    kept = []
+    kept: list[Held] = []
+    left: dict[int, tuple[Piece, ...]] = {}
     for held in found.held:
-        limit, piece = limits[attempts[held.writer]], held.piece
+        attempt, piece = attempts[held.writer], held.piece
+        limit = limits[attempt]
         if limit is None or piece.highest_step < limit:
             kept.append(held)
-        elif piece.lowest_step < limit:
-            good = piece.steps < limit
-            kept.append(Held(make_piece(piece.times[good], piece.steps[good], piece.values[good]), held.writer))
-    return SeriesPieces(found.key, tuple(kept))
+            continue
+        if piece.lowest_step < limit:
+            counts = piece.steps < limit
+            kept.append(Held(_choose(piece, counts), held.writer))
+            piece = _choose(piece, ~counts)
+        left[attempt] = (*left.get(attempt, ()), piece)
+    return SeriesPieces(found.key, tuple(kept), left)
+
+
+def _choose(piece: Piece, chosen: NDArray[np.bool_]) -> Piece:
+    return make_piece(piece.times[chosen], piece.steps[chosen], piece.values[chosen])

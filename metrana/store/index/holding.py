@@ -24,10 +24,14 @@ class Held:
 
 @dataclass(frozen=True)
 class SeriesPieces:
-    """The pieces of one series, by writer and then as they were written."""
+    """The pieces of one series, by writer and then as they were written.
+
+    ``superseded`` has what was left out of them, by the attempt that wrote it.
+    """
 
     key: SeriesKey
     held: tuple[Held, ...]
+    superseded: dict[int, tuple[Piece, ...]] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class RunIndex:
         by_key = self._by_key
         described, infos = self._described
         if described is not by_key:  # each reading that brings points makes another dict
-            infos = tuple(_describe(by_key[key]) for key in sorted(by_key))
+            infos = tuple(_describe(key, by_key[key].pieces) for key in sorted(by_key))
             self._described = (by_key, infos)
         return infos
 
@@ -169,14 +169,33 @@ class RunIndex:
         end = max((_span(piece, by_step)[1] for piece in pieces), default=0.0) if end is None else end
         return add_up(pieces, float(start), float(end), count, by_step)
 
+    def find_superseded(self, series: SeriesInfo) -> SeriesInfo | None:
+        """What later attempts have superseded of a series, described as a series is; None where that's nothing."""
+        left = self._left(series)
+        pieces = [piece for own in left.values() for piece in own]
+        return _describe((series.name, series.labels), pieces) if pieces else None
+
+    def superseded_bands(
+        self, series: Iterable[SeriesInfo], start: float, end: float, count: int, by: Axis = "time"
+    ) -> list[Buckets]:
+        """What later attempts have superseded, as ``band()`` has what counts: for each attempt apart, oldest first."""
+        by_attempt: dict[int, list[Piece]] = {}
+        for each in series:
+            for attempt, pieces in self._left(each).items():
+                by_attempt.setdefault(attempt, []).extend(pieces)
+        return [add_up(pieces, start, end, count, by == "step") for _, pieces in sorted(by_attempt.items())]
+
     def _pieces(self, series: SeriesInfo) -> Sequence[Piece]:
         found = self._by_key.get((series.name, series.labels))
         return () if found is None else found.pieces
 
+    def _left(self, series: SeriesInfo) -> dict[int, tuple[Piece, ...]]:
+        found = self._by_key.get((series.name, series.labels))
+        return {} if found is None else found.superseded
 
-def _describe(found: SeriesPieces) -> SeriesInfo:
-    name, labels = found.key
-    pieces = found.pieces
+
+def _describe(key: SeriesKey, pieces: Sequence[Piece]) -> SeriesInfo:
+    name, labels = key
     newest = max(reversed(pieces), key=lambda piece: piece.last_time)
     oldest = min(pieces, key=lambda piece: piece.first_time)
     finite = [piece for piece in pieces if piece.finite]

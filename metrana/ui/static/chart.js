@@ -17,7 +17,9 @@ export class Chart {
     this.metric = metric;
     this.page = page;
     this.lines = [];
+    this.faint = []; // of what later attempts have superseded, where it's shown: an entry's line, as in "lines"
     this.loaded = new Map(); // run key -> what has been fetched
+    this.superseded = new Map(); // run key -> what has been fetched of that
     this.plot = null;
     this.isNear = false;
     this.cursor = null;
@@ -52,27 +54,28 @@ export class Chart {
     this.plot = await this.creating;
   }
 
-  // What a chart of that width shows now: ranges, ticks, and the factor of the y axis.
-  layOut(width) {
+  // What a chart of that width shows now: ranges, ticks, and shapes in the unit of the y axis.
+  layOut(width, colorOf = (line) => line.color) {
     const { axis } = this;
     const [start, end] = axis.shown;
-    const found = extent(this.lines, start, end);
+    const found = extent([...this.faint, ...this.lines], start, end);
     const scale = scaleOf(this.metric.unit, found ? Math.max(Math.abs(found[0]), Math.abs(found[1])) : 0);
-    if (this.metric.unit === "bytes") this.unit.textContent = scale.unit;
+    if (this.metric.unit === "bytes") this.unit.textContent = this.legend.unit = scale.unit;
     const [low, high] = this.#limits(found, scale);
     const wanted = Math.max(2, Math.floor(width / 90));
     const x = axis.by === "step" ? stepTicks(start, end, wanted) : timeTicks(start, end, wanted, this.page.isElapsed);
-    return { start, end, low, high, ticks: [x, numberTicks(low, high, 4)], factor: scale.factor };
+    const shapes = shapesOf(this.faint, this.lines, scale.factor, colorOf);
+    return { start, end, low, high, ticks: [x, numberTicks(low, high, 4)], shapes };
   }
 
   // Draws what has been fetched in the window that's shown now.
   draw() {
     this.#explain(...this.axis.shown);
     if (this.plot === null) return;
-    const { start, end, low, high, ticks, factor } = this.layOut(this.body.clientWidth);
+    const { start, end, low, high, ticks, shapes } = this.layOut(this.body.clientWidth);
     this.plot.setRanges([start, end], [low, high]);
     this.plot.setTicks(...ticks);
-    this.plot.setShapes(shapesOf(this.lines, factor));
+    this.plot.setShapes(shapes);
     this.showCursor(this.page.cursorOf(this.axis));
   }
 

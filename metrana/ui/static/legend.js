@@ -4,6 +4,7 @@ import { make, makeName, replace } from "./dom.js";
 import { MOST_LINES, colorsOf, passing, telling } from "./lines.js";
 
 const MOST_SHOWN = 16;
+const SIZE = /\d ([KMGTPE]i)?B/;
 
 // The lines of a chart as they're told: all series of a run, or one band of them.
 export function entriesOf(metric, runs, filters) {
@@ -39,7 +40,8 @@ function figureOf(series) {
 
 export class Legend {
   constructor(name) {
-    this.name = name; // of the chart, with its unit
+    this.name = name; // of the chart, with its unit where that's always the same
+    this.unit = ""; // what the axis of bytes is in: it stands at the head of the chart, and isn't said again
     this.element = make("ul", { className: "legend" });
     this.entries = [];
     this.values = [];
@@ -53,6 +55,7 @@ export class Legend {
     if (text !== this.text) this.#rebuild();
     this.text = text;
     this.say(() => null);
+    // Read aloud, each figure has its unit.
     const said = entries.slice(0, MOST_SHOWN).map(({ title, figure }) => `${title.join(" ").slice(0, 100)} ${figure}`.trim());
     told.setAttribute("aria-label", `${this.name}: ${said.join(", ") || "no points"}`);
   }
@@ -67,11 +70,13 @@ export class Legend {
     }));
   }
 
-  // Shows for each entry what "find" has of it, by index, else its last value.
+  // Shows for each entry what "find" has of it, by index, else its last value: without the unit where all have the axis's.
   say(find) {
+    const whole = this.values.map((_, index) => find(index) ?? this.entries[index].figure);
+    const bare = whole.map((text) => text.replaceAll(` ${this.unit}`, ""));
+    const texts = this.unit === "" || bare.some((text) => SIZE.test(text)) ? whole : bare;
     this.values.forEach((value, index) => {
-      const text = find(index) ?? this.entries[index].figure;
-      if (value.textContent !== text) value.textContent = text;
+      if (value.textContent !== texts[index]) value.textContent = texts[index];
     });
   }
 }

@@ -2,6 +2,8 @@
 
 export const MOST_LINES = 8;
 const COLORS = 8;
+const FAINT = 0.45; // of what's opaque otherwise
+const BAND = 0.3;
 
 // The series of a run that pass the filters. One without a label isn't filtered by it.
 export function passing(series, filters) {
@@ -57,25 +59,29 @@ export function linesOf(entries, loaded, offsetOf) {
   });
 }
 
-// Line, band and dots of all lines in the columns that the glyphs read. "factor" turns values into the axis's unit.
-export function shapesOf(lines, factor) {
-  const line = { xs: [], ys: [], color: [], dash: [] };
-  const band = { xs: [], ys: [], color: [] };
-  const dots = { x: [], y: [], color: [] };
-  for (const one of lines) {
+// Line, band and dots of all lines in the columns that the glyphs read, with "faint" ones below them. "factor" turns
+// values into the axis's unit, "colorOf" gives a line's colour.
+export function shapesOf(faint, lines, factor, colorOf) {
+  const line = { xs: [], ys: [], color: [], dash: [], alpha: [] };
+  const band = { xs: [], ys: [], color: [], alpha: [] };
+  const dots = { x: [], y: [], color: [], alpha: [] };
+  for (const one of [...faint, ...lines]) {
+    const [alpha, color] = [faint.includes(one) ? FAINT : 1, colorOf(one)];
     for (const [from, to] of stretches(one)) {
       const x = one.x.subarray(from, to);
       const mean = scaled(one.mean.subarray(from, to), factor);
-      const { color, dash } = one;
+      const { dash } = one;
       if (to - from === 1) {
         dots.x.push(x[0]);
         dots.y.push(mean[0]);
         dots.color.push(color);
+        dots.alpha.push(alpha);
       } else {
         line.xs.push(x);
         line.ys.push(mean);
         line.color.push(color);
         line.dash.push(dash);
+        line.alpha.push(alpha);
       }
       if (one.low === one.mean) continue;
       const [low, high] = [scaled(one.low.subarray(from, to), factor), scaled(one.high.subarray(from, to), factor)];
@@ -84,10 +90,12 @@ export function shapesOf(lines, factor) {
         line.ys.push(Float64Array.of(low[0], high[0]));
         line.color.push(color);
         line.dash.push("solid");
+        line.alpha.push(alpha);
       } else {
         band.xs.push(around(x, x));
         band.ys.push(around(high, low));
         band.color.push(color);
+        band.alpha.push(BAND * alpha);
       }
     }
   }

@@ -139,10 +139,11 @@ function showRun() {
     const reading = ` · read ${Math.floor(run.progress * 100)} % so far`;
     return make("div", { className: "one" },
       make("h2", {}, makeName(info.name), state),
-      make("p", {}, makeName(info.project), " · ", makeName(about[0]), ` · ${about.slice(1).join(" · ")}`,
+      make("p", {}, makeName(info.project), " · ", makeName(about[0]), ` · ${about.slice(1).map(keepTogether).join(" · ")}`,
         run.progress < 1 ? make("span", { className: "reading", textContent: reading }) : null));
   });
   replace($("head"), ...parts);
+  $("superseded").hidden = !page.runs.some((run) => run.hasSuperseded);
   document.title = `${page.runs[0].info.name.slice(0, 100)} – metrana`;
   const named = (run, text) => (page.runs.length > 1 ? `${run.info.name.slice(0, 100)}: ${text}` : text);
   const gone = page.runs.filter((run) => run.isGone)
@@ -150,6 +151,8 @@ function showRun() {
   say("run", [...gone, ...page.runs.flatMap((run) => run.problems.map((text) => named(run, text)))]);
   showAttributes();
 }
+
+const keepTogether = (text) => text.replaceAll(" ", "\u00a0");
 
 let shownAttributes = "";
 
@@ -204,6 +207,7 @@ for (const input of document.querySelectorAll("input[name=time]")) {
   input.addEventListener("change", () => setElapsed(input.value === "elapsed"));
 }
 for (const input of document.querySelectorAll("input[name=by]")) input.addEventListener("change", () => page.setBy(input.value));
+$("superseded").addEventListener("change", (event) => page.setSuperseded(event.target.checked));
 $("wider").addEventListener("click", () => scaleAll(2));
 $("closer").addEventListener("click", () => scaleAll(0.5));
 $("reset").addEventListener("click", () => page.showAll());

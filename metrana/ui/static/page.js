@@ -2,15 +2,13 @@
 
 import { Axis } from "./axis.js";
 import { Chart } from "./chart.js";
-import { make, makeName, replace } from "./dom.js";
 import { formatDuration, formatTime } from "./format.js";
 import { entriesOf } from "./legend.js";
 import { MOST_LINES, linesOf, passing } from "./lines.js";
-import { carryOut, plan } from "./loader.js";
+import { carryOut, plan, planSuperseded } from "./loader.js";
 import { Pointer } from "./pointer.js";
+import { Sections } from "./sections.js";
 
-const TITLES = { yours: "Training", gpu: "GPU", cpu: "CPU", memory: "Memory", disk: "Disk", process: "Process" };
-const SYSTEM = ["gpu", "cpu", "memory", "disk", "process"];
 const AT_ONCE = 4;
 const MOST_AHEAD = 40; // charts that are drawn before they're looked at
 const MARGIN = 200; // pixels
@@ -19,13 +17,14 @@ const frame = () => new Promise((resolve) => { requestAnimationFrame(() => setTi
 export class Page {
   constructor(groups, filters, onZoom) {
     this.groups = groups;
+    this.sections = new Sections(groups);
     this.filters = filters;
     this.onZoom = onZoom;
     this.runs = [];
     this.charts = new Map(); // metric name -> chart
-    this.sections = new Map(); // group -> its elements
     this.axes = { time: new Axis("time"), step: new Axis("step") };
     this.isElapsed = false;
+    this.isSuperseded = false; // whether what later attempts have logged again is drawn too
     this.by = "time";
     this.cursor = { axis: null, at: null };
     this.pointer = new Pointer(this);
@@ -40,7 +39,6 @@ export class Page {
     for (const chart of this.charts.values()) chart.destroy();
     this.charts.clear();
     this.sections.clear();
-    replace(this.groups);
     this.axes = { time: new Axis("time"), step: new Axis("step") };
     this.cursor = { axis: null, at: null };
     this.filters.clear();
@@ -107,6 +105,11 @@ export class Page {
     this.redraw();
   }
 
+  setSuperseded(isSuperseded) {
+    this.isSuperseded = isSuperseded;
+    this.update();
+  }
+
   // The series of a chart that pass the filters, of one run or over all of them.
   seriesOf(chart, runs = this.runs) {
     return runs.flatMap((run) => passing(run.metrics.get(chart.metric.name)?.series ?? [], this.filters.chosen));
@@ -118,57 +121,31 @@ export class Page {
     this.#setDomains();
     const names = new Set(this.runs.flatMap((run) => [...run.metrics.keys()]));
     const metrics = [...names].sort(inOrder).map((name) => this.runs.find((run) => run.metrics.has(name)).metrics.get(name));
-    const others = [...new Set(metrics.map((metric) => metric.group))].filter((group) => !Object.hasOwn(TITLES, group)).sort();
-    const order = ["yours", ...SYSTEM, ...others];
-    for (const group of order) {
+    for (const group of this.sections.order(metrics.map((metric) => metric.group))) {
       const own = metrics.filter((metric) => metric.group === group);
-      const said = this.runs.map((run) => run.groups.find((one) => one.group === group));
-      this.#updateSection(group, own, said, order);
+      this.#addCharts(this.sections.show(group, own.length, this.runs), own);
     }
     return this.redraw();
   }
 
-  #updateSection(group, metrics, said, order) {
-    let section = this.sections.get(group);
-    if (!section) {
-      const title = Object.hasOwn(TITLES, group) ? document.createTextNode(TITLES[group]) : makeName(group);
-      section = { notes: make("div", { className: "notes" }), grid: make("div", { className: "grid" }) };
-      section.element = make("section", { className: "group" }, make("h2", {}, title), section.notes, section.grid);
-      section.element.dataset.group = group;
-      section.rank = order.indexOf(group);
-      this.sections.set(group, section);
-      const after = [...this.sections.values()].filter((one) => one.rank > section.rank).sort((a, b) => a.rank - b.rank)[0];
-      this.groups.insertBefore(section.element, after?.element ?? null);
-    }
+  #addCharts(grid, metrics) {
     for (const metric of metrics) {
       if (this.charts.has(metric.name)) continue;
       const chart = new Chart(metric, this);
       this.charts.set(metric.name, chart);
-      const later = [...section.grid.children].find((card) => inOrder(card.dataset.metric, metric.name) > 0);
-      section.grid.insertBefore(chart.element, later ?? null);
+      const later = [...grid.children].find((card) => inOrder(card.dataset.metric, metric.name) > 0);
+      grid.insertBefore(chart.element, later ?? null);
     }
-    const notes = said.flatMap((one, index) => (one?.notes ?? []).map((text) => [index, text]));
-    const whys = said.map((one, index) => [index, one?.why]).filter(([, why]) => why);
-    if (group === "yours" && !metrics.length) whys.push([0, "nothing was logged: metrana.log() adds charts here"]);
-    const all = [...whys, ...notes];
-    const isCommon = (text) => this.runs.every((_, at) => all.some(([index, other]) => index === at && other === text));
-    const shown = all.filter(([index, text]) => index === 0 || !isCommon(text)).map(([index, text]) =>
-      make("p", { className: "why" }, isCommon(text) ? null : makeName(this.runs[index].info.name, "b"),
-        isCommon(text) ? null : " ", makeName(text)));
-    const text = JSON.stringify(all);
-    if (section.text !== text) replace(section.notes, ...shown);
-    section.text = text;
-    section.element.dataset.cards = Math.min(metrics.length, 2);
-    section.element.hidden = !metrics.length && !shown.length;
   }
 
   #setDomains() {
     const { time, step } = this.axes;
-    const steps = this.runs.map((run) => run.span("step")).filter(Boolean);
+    const spanOf = (run, by) => run.span(by, this.isSuperseded);
+    const steps = this.runs.map((run) => spanOf(run, "step")).filter(Boolean);
     if (steps.length) step.setDomain(steps, steps);
     const seen = this.runs.filter((run) => run.window && !run.window.includes(null));
     const shift = (run, ends) => ends.map((at) => at - this.offsetOf(run));
-    const spans = seen.filter((run) => run.span("time")).map((run) => shift(run, run.span("time")));
+    const spans = seen.filter((run) => spanOf(run, "time")).map((run) => shift(run, spanOf(run, "time")));
     if (seen.length) time.setDomain(spans, seen.map((run) => shift(run, run.window)));
   }
 
@@ -248,7 +225,9 @@ export class Page {
   #plan(charts) {
     return charts.flatMap((chart) => {
       const isBand = this.seriesOf(chart).length > MOST_LINES;
-      return this.runs.map((run) => plan(chart, run, this.seriesOf(chart, [run]), isBand)).filter(Boolean);
+      const plans = this.isSuperseded ? [plan, planSuperseded] : [plan];
+      return this.runs.flatMap((run) =>
+        plans.map((make) => make(chart, run, this.seriesOf(chart, [run]), isBand)).filter(Boolean));
     });
   }
 
@@ -261,7 +240,9 @@ export class Page {
 
   setLines(chart) {
     const entries = entriesOf(chart.metric, this.runs, this.filters);
-    chart.lines = linesOf(entries, chart.loaded, (run) => (chart.axis.by === "time" ? this.offsetOf(run) : 0));
+    const offsetOf = (run) => (chart.axis.by === "time" ? this.offsetOf(run) : 0);
+    chart.lines = linesOf(entries, chart.loaded, offsetOf);
+    chart.faint = this.isSuperseded ? linesOf(entries, chart.superseded, offsetOf) : [];
     chart.legend.update(entries, chart.figure);
   }
 

@@ -17,7 +17,7 @@ export class Plot {
     this.y = new Range1d({ start: 0, end: 1 });
     const figure = Plotting.figure({
       height: HEIGHT, sizing_mode: "stretch_width", x_range: this.x, y_range: this.y, tools: [], toolbar_location: null,
-      output_backend: "canvas", min_border_left: 52, min_border_right: 12, min_border_top: 6, min_border_bottom: 26,
+      output_backend: "canvas", min_border_left: 52, min_border_right: 12, min_border_top: 9, min_border_bottom: 26,
       outline_line_color: null, lod_threshold: null,
     });
     this.figure = figure;
@@ -33,18 +33,20 @@ export class Plot {
     });
     figure.xgrid.grid_line_color = null;
     figure.ygrid.ticker = this.tickers[1];
-    this.bandSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [] } });
-    this.lineSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], dash: [] } });
-    this.dotSource = new ColumnDataSource({ data: { x: [], y: [], color: [] } });
+    this.bandSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], alpha: [] } });
+    this.lineSource = new ColumnDataSource({ data: { xs: [], ys: [], color: [], dash: [], alpha: [] } });
+    this.dotSource = new ColumnDataSource({ data: { x: [], y: [], color: [], alpha: [] } });
     figure.patches({ field: "xs" }, { field: "ys" }, {
-      source: this.bandSource, fill_color: { field: "color" }, fill_alpha: 0.3, line_color: { field: "color" },
-      line_alpha: 0.45, line_width: 0.5,
+      source: this.bandSource, fill_color: { field: "color" }, fill_alpha: { field: "alpha" }, line_color: { field: "color" },
+      line_alpha: { field: "alpha" }, line_width: 0.5,
     });
     figure.multi_line({ field: "xs" }, { field: "ys" }, {
-      source: this.lineSource, line_color: { field: "color" }, line_dash: { field: "dash" }, line_width: 1.5, line_join: "round",
+      source: this.lineSource, line_color: { field: "color" }, line_dash: { field: "dash" }, line_alpha: { field: "alpha" },
+      line_width: 1.5, line_join: "round",
     });
     figure.scatter({ field: "x" }, { field: "y" }, {
-      source: this.dotSource, marker: "circle", size: 5, fill_color: { field: "color" }, line_color: null,
+      source: this.dotSource, marker: "circle", size: 5, fill_color: { field: "color" }, fill_alpha: { field: "alpha" },
+      line_color: null,
     });
     this.paint();
     this.view = await Plotting.show(figure, element);

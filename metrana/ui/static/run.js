@@ -62,12 +62,17 @@ export class Run {
     this.metrics.get(fresh.name).series.push(fresh);
   }
 
-  // From the first point to the last: [start, end], or null without points.
-  span(by) {
+  get hasSuperseded() {
+    return [...this.series.values()].some((one) => one.superseded !== null);
+  }
+
+  // From the first point to the last, of those that count or of all: [start, end], or null without points.
+  span(by, isAll = false) {
     let [start, end] = [Infinity, -Infinity];
     for (const { group, series } of this.metrics.values()) {
       if (by === "step" && group !== "yours") continue;
-      for (const one of series) {
+      const parts = isAll ? series.flatMap((one) => [one, one.superseded].filter(Boolean)) : series;
+      for (const one of parts) {
         const [first, last] = by === "step" ? one.steps : [one.first, one.last];
         if (first !== null && first < start) start = first;
         if (last !== null && last > end) end = last;

@@ -102,6 +102,26 @@ def test_each_step_counts_once_from_the_newest_attempt(tmp_path: Path, labels: d
     assert [value for _, value in expected] == buckets.high.tolist()
 
 
+def test_what_is_superseded_is_charted_by_attempt(tmp_path: Path) -> None:
+    """Each attempt's points that don't count, apart, in buckets; nothing where all count."""
+    for number, steps in enumerate((range(16), range(10, 30), range(5, 8))):
+        put_attempt(tmp_path, number, steps)
+    index = RunIndex.open(find_run(str(tmp_path), "train"))
+    (series,) = index.series
+    found = index.superseded_bands([series], 0, 40, 40, by="step")
+    expected = [[float(step) for step in range(5, 16)], [1000.0 + step for step in range(10, 30)]]
+    assert expected == [one.mean.tolist() for one in found]
+    left = index.find_superseded(series)
+    assert left is not None
+    assert (31, 5, 29) == (left.count, left.lowest_step, left.highest_step)
+    put_attempt(tmp_path / "other", 0, range(16))
+    whole = RunIndex.open(find_run(str(tmp_path / "other"), "train"))
+    assert (None, []) == (
+        whole.find_superseded(whole.series[0]),
+        whole.superseded_bands(whole.series, 0, 40, 40),
+    )
+
+
 def test_the_hardware_is_never_superseded(tmp_path: Path) -> None:
     """A tick of the first attempt stays, whatever its number."""
     put_attempt(tmp_path, 0, range(10), name="system/cpu/utilization")
