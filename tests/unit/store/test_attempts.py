@@ -29,8 +29,9 @@ def writer(
     resumed: bool = True,
     forked: bool = False,
     status: str = ENDED,
+    attempt: int | None = None,
 ) -> WriterInfo:
-    return WriterInfo(folder, (), "node7", 42, rank, started, last, status, resumed, forked)
+    return WriterInfo(folder, (), "node7", 42, rank, started, last, status, resumed, forked, attempt)
 
 
 def resumed(text: bytes) -> bytes:
@@ -71,12 +72,23 @@ def put_attempt(
             writer("c", 10, 15, rank=1, resumed=False), writer("d", 11, 15, rank=0, resumed=False),
         ]),
         ([0, 0], [writer("a", 0, 90, rank=0, resumed=False), writer("b", 10, 15, rank=0, resumed=False)]),
-        ([0, 0], [writer("a", 0, 5, resumed=False, status=RUNNING), writer("b", 10, 15)]),
+        ([0, 1], [writer("a", 0, 5, resumed=False, status=RUNNING), writer("b", 10, 15)]),
+        ([0, 1, 1, 2], [
+            writer("a", 0, 5, attempt=0), writer("b", 10, 90, attempt=1), writer("c", 3, 4, attempt=1),
+            writer("d", 20, 25, attempt=2),
+        ]),
+        ([0, 1, 2, 2], [
+            writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25, attempt=1),
+            writer("d", 30, 35, attempt=1),
+        ]),
         ([0, 1, 1], [writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25, forked=True)]),
     ],
 )  # fmt: skip
 def test_writers_make_attempts(expected: list[int], writers: list[WriterInfo]) -> None:
-    """Resumed launches, ranks, launchers' restarts, workers under an inherited rank, and forked copies."""
+    """Resumed launches, ranks, launchers' restarts, workers under an inherited rank, forked copies, and what heads say.
+
+    Whether a writer seems to live changes nothing.
+    """
     assert expected == list(number_attempts(writers).values())
 
 
