@@ -118,6 +118,22 @@ def find_launch(environ: Mapping[str, str], launcher_process: str | None = None)
     return None
 
 
+def find_restarts(environ: Mapping[str, str]) -> tuple[int, int]:
+    """How often torchrun has restarted its workers, and how often Slurm has requeued the job."""
+    torchrun, slurm = (environ.get(name, "") for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"))
+    return _parse_count(torchrun), _parse_count(slurm)
+
+
+def _parse_count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def name_launch(environ: Mapping[str, str], launcher_process: str | None) -> str | None:
+    """What the processes of one launch have in common and no restart of it has; None as in ``find_launch``."""
+    launch = find_launch(environ, launcher_process)
+    return None if launch is None else "{}+{}+{}".format(launch, *find_restarts(environ))
+
+
 def find_launcher_process() -> str | None:
     """The parent process as host, pid and start time: unlike a bare pid it's never the same twice."""
     parent = os.getppid()

@@ -8,7 +8,7 @@ import os
 from itertools import count
 
 from metrana import report, values
-from metrana.errors import NoRunError, SettingError
+from metrana.errors import NoRunError
 from metrana.guesses import guesses_arguments
 from metrana.identity import (
     DEFAULT_NAME,
@@ -18,15 +18,18 @@ from metrana.identity import (
     find_launch,
     find_launcher_process,
     find_rank,
+    find_restarts,
+    name_launch,
     random_token,
     resolve_name,
     script_name,
 )
 from metrana.imports import StdlibFirst
 from metrana.procstat import read_hostname
+from metrana.published import environ_of_others, publish, withdraw
 from metrana.run import Run, no_run
-from metrana.settings import ORCHESTRATION_ID, resolve_settings
-from metrana.store.launches import is_another_launch
+from metrana.settings import ATTEMPT_VARIABLE, ORCHESTRATION_ID, resolve_settings
+from metrana.store.launches import choose_attempt, is_another_launch
 from metrana.store.process import WriterProcess
 from metrana.store.spool import Spool
 from metrana.store.writer import Writer
@@ -34,7 +37,6 @@ from metrana.system import GRACE_SECS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from metrana.model import Labels
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 INHERITED = "inherited:"  # in front of an id that a run has published for the processes it starts
 
 _current: Run | None = None
-_published: tuple[str, str | None] | None = None  # the orchestration id put into the environment, and what was there
 _is_hooked = False
 _is_opening = False
 _is_forked = False
@@ -76,7 +77,7 @@ def init(
     """
     global _is_opening
     settings = resolve_settings(
-        _environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs, quiet
+        environ_of_others(), dir, orchestration_id, capture_system_metrics, system_metrics_interval_secs, quiet
     )
     names = (
         resolve_name("organization", organization, DEFAULT_NAME),
@@ -84,7 +85,7 @@ def init(
         resolve_name("project_name", project_name, DEFAULT_NAME),
         resolve_name("run_name", run_name, script_name()),
     )
-    attributes = _start_attributes(config, tags)
+    attributes = values.to_start_attributes(config, tags)
     for message in settings.warnings:
         report.warn(message)
     with _init_lock:
@@ -155,17 +156,19 @@ def _open(names: tuple[str, str, str, str], settings: Settings, attributes: dict
         find_rank(os.environ, LOCAL_RANK_VARIABLES),
         find_launcher_process(),
     )
+    process.launch = name_launch(os.environ, process.launcher)
     identity, steps = _resumed(names, settings.dir) if resume else (None, {})
     if identity is None:
         identity = _identify(names, settings, process)
     else:
         process.is_resumed = True
+    process.attempt = _find_attempt(identity, settings, process)
     spool = Spool(Writer(settings.dir, identity, process))
     is_news = process.is_resumed or not os.path.exists(spool.writer.run_path)
     spool.open()
     next_steps = {series: step + 1 for series, step in steps.items()}
     run = Run(identity, spool, next_steps, on_close=_forget, lacks_capture=settings.capture)
-    _publish(identity.orchestration_id, is_chosen=identity.orchestration_id == settings.orchestration_id)
+    _publish(identity, process, is_chosen=identity.orchestration_id == settings.orchestration_id)
     _hook()
     _current = run
     if attributes:
@@ -198,7 +201,7 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, process: Wri
     # A launcher's id may outlive one launch of the script: a second one in the same batch job, a rendezvous id used
     # again, the trainings of one driver. Each is a run of its own. A worker that its launcher has restarted goes on
     # with the newest.
-    is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
+    is_restart = find_restarts(os.environ)[0] > 0
     identity = Identity(*names, launch)
     for again in count(2):
         following = Identity(*names, f"{launch}#{again}")
@@ -210,6 +213,25 @@ def _identify(names: tuple[str, str, str, str], settings: Settings, process: Wri
             break
         identity = following
     return identity
+
+
+def _find_attempt(identity: Identity, settings: Settings, process: WriterProcess) -> int:
+    """Which attempt at the run this process belongs to, from 0.
+
+    Only where there may have been one before are other writers looked at: a thousand ranks that start for the first
+    time would open a million files.
+    """
+    run_path = Writer(settings.dir, identity, process).run_path
+    run_id, _, published = environ_of_others().get(ATTEMPT_VARIABLE, "").partition(":")
+    number, _, launch = published.partition(":")
+    is_later = process.is_resumed or any(find_restarts(os.environ))
+    if run_id == identity.run_id and number.isascii() and number.isdecimal() and len(number) < 10:
+        if launch == (process.launch or "") or not is_later:
+            return int(number)  # a process that the training has started
+    elif not is_later:
+        is_chosen = identity.orchestration_id == settings.orchestration_id
+        is_later = is_chosen and process.is_ranked and is_another_launch(run_path, process, is_inherited=False)
+    return choose_attempt(run_path, process) if is_later else 0
 
 
 def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity | None, dict[tuple[str, Labels], int]]:
@@ -225,50 +247,26 @@ def _resumed(names: tuple[str, str, str, str], store_dir: str) -> tuple[Identity
     return None, {}
 
 
-def _start_attributes(config: object, tags: object) -> dict[str, object]:
-    attributes: dict[str, object] = {}
-    if config is not None:
-        attributes.update(values.flatten("config/", values.to_dict(config)))
-    if tags is not None:
-        if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
-            raise SettingError(f"tags={tags!r} is no list of texts: give one such as tags=['baseline']")
-        attributes["tags"] = [values.to_text(tag) for tag in tags]
-    return attributes
-
-
 def _is_same(run: Run, names: tuple[str, str, str, str], settings: Settings, orchestration_id: str | None) -> bool:
     own = run.identity
     return own.names == names and run.store_dir == settings.dir and orchestration_id in (None, own.orchestration_id)
 
 
-def _environ_of_others() -> Mapping[str, str]:
-    """The environment without what this process has put there itself: that's for its children."""
-    if _published is None or os.environ.get(ORCHESTRATION_ID.variable) != _published[0]:
-        return os.environ
-    return {**os.environ, ORCHESTRATION_ID.variable: _published[1] or ""}
-
-
-def _publish(orchestration_id: str, is_chosen: bool) -> None:
-    """Let the processes that this one starts join the run: they inherit the environment."""
-    global _published
+def _publish(identity: Identity, process: WriterProcess, is_chosen: bool) -> None:
+    """Let the processes that this one starts join the run and its attempt: they inherit the environment."""
     # The mark tells it from an id that somebody has chosen, which is taken as it is.
-    published = orchestration_id if is_chosen else INHERITED + orchestration_id
-    _published = (published, os.environ.get(ORCHESTRATION_ID.variable))
-    os.environ[ORCHESTRATION_ID.variable] = _published[0]
+    published = identity.orchestration_id if is_chosen else INHERITED + identity.orchestration_id
+    attempt = f"{identity.run_id}:{process.attempt}:{process.launch or ''}"
+    publish({ORCHESTRATION_ID.variable: published, ATTEMPT_VARIABLE: attempt})
 
 
 def _forget(run: Run) -> None:
     """A run was closed: give the environment back as it was, unless the script has changed it since."""
-    global _current, _published
+    global _current
     if run is not _current:
         return
     _current = None
-    if _published is not None and os.environ.get(ORCHESTRATION_ID.variable) == _published[0]:
-        if _published[1] is None:
-            os.environ.pop(ORCHESTRATION_ID.variable, None)
-        else:
-            os.environ[ORCHESTRATION_ID.variable] = _published[1]
-    _published = None
+    withdraw()
 
 
 def _hook() -> None:

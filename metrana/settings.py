@@ -51,6 +51,8 @@ INTERVAL = Setting(
 QUIET = Setting("quiet", "METRANA_QUIET", False, "whether init() keeps its line on a terminal to itself: 1 or 0")
 
 SETTINGS = (DIR, ORCHESTRATION_ID, CAPTURE, INTERVAL, QUIET)
+ATTEMPT_VARIABLE = "METRANA_ATTEMPT"
+"""Published by a run for the processes that its process starts: its id, the attempt at it, the launch."""
 _PREFIX = "METRANA_"
 
 
@@ -99,7 +101,7 @@ def resolve_settings(
 def _find_misspelt(environ: Mapping[str, str]) -> list[str]:
     """A warning for each variable that's nearly one of ours. Others may have variables that begin so, too."""
     known = [setting.variable for setting in SETTINGS]
-    ours = [name for name in environ if name.startswith(_PREFIX) and name not in known]
+    ours = [name for name in environ if name.startswith(_PREFIX) and name not in (*known, ATTEMPT_VARIABLE)]
     warnings = []
     for name in ours:
         near = find_near(name[len(_PREFIX) :], [each[len(_PREFIX) :] for each in known])

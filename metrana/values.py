@@ -202,3 +202,15 @@ def _show(value: object) -> str:
         text = f"<{type(value).__name__}>"
     text = " ".join(text.split())
     return f"{text[:80]}..." if len(text) > 80 else text
+
+
+def to_start_attributes(config: object, tags: object) -> dict[str, object]:
+    """What init() was given as config and tags, as attributes. Raises SettingError."""
+    attributes: dict[str, object] = {}
+    if config is not None:
+        attributes.update(flatten("config/", to_dict(config)))
+    if tags is not None:
+        if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
+            raise SettingError(f"tags={tags!r} is no list of texts: give one such as tags=['baseline']")
+        attributes["tags"] = [to_text(tag) for tag in tags]
+    return attributes

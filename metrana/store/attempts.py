@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from metrana.store.ends import RUNNING, WriterInfo
+from metrana.store.ends import WriterInfo
 
 
 def number_attempts(writers: Iterable[WriterInfo]) -> dict[str, int]:
     """The attempt of each writer by its folder, counted from 0; ``writers`` in the order in which they started.
+
+    It's the one that a writer has written into its head. Those that didn't know of attempts are told by their times,
+    and come before all that did and weren't of a first launch.
+    """
+    writers = list(writers)
+    numbers = _tell_attempts([writer for writer in writers if writer.attempt is None])
+    before = max(numbers.values(), default=0)
+    numbers.update(
+        (writer.folder, before + writer.attempt if writer.attempt else 0)
+        for writer in writers
+        if writer.attempt is not None
+    )
+    return numbers
+
+
+def _tell_attempts(writers: list[WriterInfo]) -> dict[str, int]:
+    """The attempts of writers whose heads don't say.
 
     A writer begins a later attempt where all of its rank in the attempt before had ended: that's a launch which was
     resumed or whose launcher restarted it. Without a rank of its own there, a resumed writer begins one where the whole
@@ -54,4 +71,5 @@ def _begins_later(writer: WriterInfo, newest: list[WriterInfo]) -> bool:
 
 
 def _had_ended(others: list[WriterInfo], writer: WriterInfo) -> bool:
-    return all(other.status != RUNNING and other.last <= writer.started for other in others)
+    # Whether they still live depends on who asks, and when; the times in their lines don't.
+    return all(other.last <= writer.started for other in others)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrana.procstat import read_pid_namespace
-from metrana.store.layout import FORMAT_VERSION, HEAD_BYTES
+from metrana.store.layout import FORMAT_VERSION, FRESH_SECS, HEAD_BYTES
 from metrana.store.lines import LONGEST_LINE_BYTES, Head, parse_end, parse_head, parse_line, parse_time, parse_version
 from metrana.system.host import Host
 
@@ -17,7 +17,6 @@ CLOSED = "closed"
 ENDED = "ended without a close"
 UNKNOWN = "unknown"
 STATUSES = (RUNNING, CLOSED, ENDED, UNKNOWN)
-FRESH_SECS = 120.0
 CLOCK_SECS = 60.0  # by which a file server's clock may be behind
 _HEAD_LINES = 64
 _TAIL_BYTES = 16 * 1024
@@ -31,7 +30,8 @@ class WriterInfo:
     start and the file's last change, else that change. What the user gave as a timestamp may be any other time.
 
     ``is_resumed`` says that it continued the run of an earlier launch, ``is_forked`` that it's a copy of a process that
-    has a writer of its own; ``version`` is the format's that it wrote.
+    has a writer of its own; ``attempt`` is what it wrote of that, None where nothing; ``version`` is the format's that
+    it wrote. ``has_head`` is False where all of it is guessed.
     """
 
     folder: str
@@ -44,7 +44,9 @@ class WriterInfo:
     status: str
     is_resumed: bool = False
     is_forked: bool = False
+    attempt: int | None = None
     version: int = FORMAT_VERSION
+    has_head: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,20 @@ def judge_writer(folder: str, segments: tuple[str, ...], ends: WriterEnds, writt
             status = RUNNING if host.time() - written < FRESH_SECS else UNKNOWN
         else:
             status = RUNNING if alive else ENDED
-    is_resumed, is_forked = (False, False) if head is None else (head.is_resumed, head.is_forked)
     return WriterInfo(
-        folder, segments, name, pid, rank, ends.started, ends.last, status, is_resumed, is_forked, version=ends.version
+        folder,
+        segments,
+        name,
+        pid,
+        rank,
+        ends.started,
+        ends.last,
+        status,
+        is_resumed=head is not None and head.is_resumed,
+        is_forked=head is not None and head.is_forked,
+        attempt=None if head is None else head.attempt,
+        version=ends.version,
+        has_head=head is not None,
     )
 
 

@@ -7,7 +7,7 @@
 One writer, one folder, so no lock and no database; a segment is append-only JSON lines. The kinds of line::
 
     {"v":1,"run":{"id":…,"organization":…,"workspace_name":…,"project_name":…,"run_name":…,"orchestration_id":…},
-     "writer":{"host":…,"pid":…,"pid_start":…,"rank":…},"t":…}      the head of each segment
+     "writer":{"host":…,"pid":…,"pid_start":…,"rank":…,"attempt":…},"t":…}      the head of each segment
     {"d":3,"n":"system/gpu/utilization","l":{"host":"node7","gpu":"0"}}   declares series 3 for this segment
     {"t":1767225600.123,"s":40,"i":[1,2,3],"v":[12.5,0.31,"NaN"]}    points: one timestamp and one step
     {"c":3,"u":[1767225600123000,…],"s":[40,…],"v":[0.31,…],"t":…}   many points of one series, in columns: microseconds
@@ -25,6 +25,7 @@ from metrana.identity import fingerprint
 FORMAT_VERSION = 1
 SEGMENT_BYTES = 32 * 1024 * 1024
 SEGMENT_SUFFIX = ".jsonl"
+FRESH_SECS = 120.0  # a writer of another host that wrote so recently is taken for one that lives
 HEAD_BYTES = 256 * 1024  # the first line of a segment is shorter, whatever the names in it
 _NAME_LIMIT_BYTES = 120
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")

@@ -21,7 +21,10 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a segment: the run's identity and its writer. ``timestamp`` is in seconds since the epoch."""
+    """The head of a segment: the run's identity and its writer. ``timestamp`` is in seconds since the epoch.
+
+    ``attempt`` is None where the writer didn't know of attempts.
+    """
 
     id: str
     organization: str
@@ -37,6 +40,7 @@ class Head:
     pid_namespace: int | None = None
     is_resumed: bool = False
     is_forked: bool = False
+    attempt: int | None = None
     version: int = FORMAT_VERSION
 
 
@@ -158,6 +162,7 @@ def parse_head(record: dict[str, Any]) -> Head:
         pid_namespace=None if writer.get("pid_namespace") is None else _whole(writer, "pid_namespace"),
         is_resumed=writer.get("resumed") is True,
         is_forked=writer.get("forked") is True,
+        attempt=None if writer.get("attempt") is None else _whole(writer, "attempt"),
         version=version,
     )
 

@@ -11,7 +11,8 @@ class WriterProcess:
     """What a writer tells of its process: where it runs, which launch and rank it belongs to.
 
     ``launcher`` names the process that started it; ``is_resumed`` says that it continues an earlier launch's run,
-    ``is_forked`` that it's a copy of another writer's process.
+    ``is_forked`` that it's a copy of another writer's process. ``attempt`` counts the launches of the run, from 0;
+    ``launch`` is what the processes of one launch have in common, None where nothing is known.
     """
 
     def __init__(
@@ -23,6 +24,8 @@ class WriterProcess:
         is_resumed: bool = False,
         is_forked: bool = False,
         pid: int | None = None,
+        attempt: int = 0,
+        launch: str | None = None,
     ) -> None:
         self.host = host
         self.pid = os.getpid() if pid is None else pid
@@ -33,10 +36,26 @@ class WriterProcess:
         self.launcher = launcher
         self.is_resumed = is_resumed
         self.is_forked = is_forked
+        self.attempt = attempt
+        self.launch = launch
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether its launcher has numbered it."""
+        return (self.rank, self.local_rank) != (None, None)
 
     def in_fork(self) -> WriterProcess:
         """This process, where the object was inherited from the one that forked it."""
-        return WriterProcess(self.host, self.rank, self.local_rank, self.launcher, self.is_resumed, is_forked=True)
+        return WriterProcess(
+            self.host,
+            self.rank,
+            self.local_rank,
+            self.launcher,
+            self.is_resumed,
+            is_forked=True,
+            attempt=self.attempt,
+            launch=self.launch,
+        )
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -49,4 +68,6 @@ class WriterProcess:
             "launcher": self.launcher,
             "resumed": self.is_resumed,
             "forked": self.is_forked,
+            "attempt": self.attempt,
+            "launch": self.launch,
         }

@@ -38,7 +38,8 @@ _Appends = tuple[Callable[[float], None], Callable[[int], None], Callable[[float
 class Series:
     """The points of one series in columns of equal length, ordered by time.
 
-    Timestamps are in seconds since the epoch (``array('d')``), steps ``array('q')``, values ``array('d')``.
+    Where several attempts have logged into it, they're ordered by attempt and then by time: a clock may be behind
+    another. Timestamps are in seconds since the epoch (``array('d')``), steps ``array('q')``, values ``array('d')``.
     """
 
     name: str
@@ -52,13 +53,15 @@ class Series:
 class StoredRun:
     """A run as read from the store.
 
-    ``series`` are ordered by name and labels; ``skipped_lines`` counts the lines that hold anything unreadable (their
+    ``series`` are ordered by name and labels, and hold what counts; ``everything`` has also what a later attempt has
+    logged again. ``skipped_lines`` counts the lines that hold anything unreadable (their
     good points are taken); ``unreadable`` holds the paths that couldn't be read; ``newest_version`` is the newest
     version of the format that a segment claims.
     """
 
     info: RunInfo
     series: dict[SeriesKey, Series]
+    everything: dict[SeriesKey, Series]
     attributes: dict[str, Any]
     skipped_lines: int
     unreadable: tuple[str, ...]
@@ -78,7 +81,8 @@ def read_run(info: RunInfo, *, superseded: bool = False) -> StoredRun:
     reading = _Reading()
     unreadable = dict.fromkeys(info.unreadable)
     folders = list_segments(info, unreadable)
-    if not {folder for folder, segments in folders if segments} <= {writer.folder for writer in info.writers}:
+    known = {writer.folder for writer in info.writers if writer.has_head}
+    if not {folder for folder, segments in folders if segments} <= known:
         info = replace(info, writers=reread_run(info).writers)  # somebody has begun to write since
     attempts = number_attempts(info.writers)
     for folder, segments in folders:
@@ -90,11 +94,13 @@ def read_run(info: RunInfo, *, superseded: bool = False) -> StoredRun:
                 unreadable[path] = None
         reading.end_writer(attempts.get(folder, 0))
     found = {key: reading.series[key] for key in sorted(reading.series) if reading.series[key].values}
-    if not superseded:
-        found = {key: _leave_out(series, reading.stretches[key]) for key, series in found.items()}
-    series = {key: _order(each) for key, each in found.items()}
+    chosen = {key: _choose(each, reading.stretches[key]) for key, each in found.items()}
+    series = {key: pair[superseded] for key, pair in chosen.items()}
+    everything = {key: whole for key, (_, whole) in chosen.items()}
     attributes = {key: value for key, (_, value) in sorted(reading.attributes.items())}
-    return StoredRun(info, series, attributes, reading.skipped_lines, tuple(unreadable), reading.newest_version)
+    return StoredRun(
+        info, series, everything, attributes, reading.skipped_lines, tuple(unreadable), reading.newest_version
+    )
 
 
 def keep_newest(attributes: dict[str, tuple[float, Any]], name: str, timestamp: float, value: Any) -> None:
@@ -204,22 +210,26 @@ def _add_columns(
     series.values.extend(values)
 
 
-def _leave_out(series: Series, stretches: list[tuple[int, int]]) -> Series:
-    """The series without what later attempts supersede."""
+def _choose(series: Series, stretches: list[tuple[int, int]]) -> tuple[Series, Series]:
+    """What counts of a series, and all of it, both in order."""
     if not is_superseded_at_all(series.name) or len({attempt for attempt, _ in stretches}) < 2:
-        return series
-    firsts = [0, *(end for _, end in stretches[:-1])]
-    lowest: dict[int, int] = {}
-    for first, (attempt, end) in zip(firsts, stretches, strict=True):
-        lowest[attempt] = min(lowest.get(attempt, INT64_MAX), min(series.steps[first:end]))
-    limits = find_limits(lowest)
-    chosen = [
-        index
-        for first, (attempt, end) in zip(firsts, stretches, strict=True)
-        for index in range(first, end)
-        if (limit := limits[attempt]) is None or series.steps[index] < limit
-    ]
-    return _take(series, chosen)
+        whole = _order(series)
+        return whole, whole
+    indices: dict[int, list[int]] = {}
+    first = 0
+    for attempt, end in stretches:
+        indices.setdefault(attempt, []).extend(range(first, end))
+        first = end
+    steps = series.steps
+    limits = find_limits({attempt: min(map(steps.__getitem__, own)) for attempt, own in indices.items()})
+    whole_order: list[int] = []
+    order: list[int] = []
+    for attempt in sorted(indices):
+        own = sorted(indices[attempt], key=series.timestamps.__getitem__)
+        limit = limits[attempt]
+        whole_order += own
+        order += own if limit is None else [index for index in own if steps[index] < limit]
+    return _take(series, order), _take(series, whole_order)
 
 
 def _order(series: Series) -> Series:

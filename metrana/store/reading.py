@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-from bisect import bisect_left, bisect_right
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from metrana.errors import SeriesNotFoundError
 from metrana.extras import has_package
 from metrana.model import Labels
-from metrana.store.catalog import list_segments
+from metrana.store.catalog import list_segments, reread_run
 from metrana.store.naming import matches
 from metrana.store.problems import describe_problems
-from metrana.store.reader import StoredRun, read_run
+from metrana.store.reader import Series, SeriesKey, StoredRun, read_run
 from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
 
 
 class Points(Protocol):
-    """Points of a series, ordered by time, as columns of equal length; times in seconds since the epoch."""
+    """Points of a series as columns of equal length; times in seconds since the epoch.
+
+    They're ordered by time; where several attempts have logged into the series, by attempt and then by time.
+    """
 
     @property
     def times(self) -> Any: ...
@@ -54,7 +58,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class PlainPoints:
-    """Points in ``array``s, ordered by time."""
+    """Points in ``array``s, ordered as ``Points`` are."""
 
     times: Sequence[float]
     steps: Sequence[int]
@@ -72,6 +76,7 @@ class PlainReading:
         self._superseded = superseded
         self._sizes: dict[str, int] | None = None
         self._run: StoredRun
+        self._by_key: dict[SeriesKey, Series]
         self.refresh()
 
     def refresh(self) -> bool:
@@ -80,18 +85,30 @@ class PlainReading:
         sizes = {path: os.stat(path).st_size for path in paths if os.path.exists(path)}
         if sizes == self._sizes:
             return False
+        info = self.info
+        if self._sizes is not None and any(writer.attempt is None for writer in info.writers):
+            info = replace(info, writers=reread_run(info).writers)  # whose attempts hang on when others ended
         self._sizes = sizes
-        self._run = read_run(self.info, superseded=self._superseded)
+        self._take(read_run(info))
+        return True
+
+    def _take(self, run: StoredRun) -> None:
+        self._run = run
+        self._by_key = run.everything if self._superseded else run.series
         self.series = tuple(
             _describe(series.name, series.labels, series.timestamps, series.steps, series.values)
-            for series in self._run.series.values()
+            for series in self._by_key.values()
         )
-        return True
 
     @property
     def everything(self) -> PlainReading:
-        """The run with what later attempts have superseded."""
-        return self if self._superseded else PlainReading(self.info, superseded=True)
+        """The run with what later attempts have superseded, as it was read last."""
+        if self._superseded:
+            return self
+        whole = copy(self)
+        whole._superseded = True
+        whole._take(self._run)
+        return whole
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -111,10 +128,17 @@ class PlainReading:
 
     def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> PlainPoints:
         """The points of a series from ``start`` to ``end``, both included, in seconds since the epoch."""
-        whole = self._run.series[series.name, series.labels]
-        first = 0 if start is None else bisect_left(whole.timestamps, start)
-        last = len(whole.timestamps) if end is None else bisect_right(whole.timestamps, end)
-        return PlainPoints(whole.timestamps[first:last], whole.steps[first:last], whole.values[first:last])
+        whole = self._by_key[series.name, series.labels]
+        times = whole.timestamps
+        if start is None and end is None:
+            return PlainPoints(times, whole.steps, whole.values)
+        low, high = -math.inf if start is None else start, math.inf if end is None else end
+        chosen = [index for index, at in enumerate(times) if low <= at <= high]
+        return PlainPoints(
+            array("d", map(times.__getitem__, chosen)),
+            array("q", map(whole.steps.__getitem__, chosen)),
+            array("d", map(whole.values.__getitem__, chosen)),
+        )
 
 
 def open_reading(info: RunInfo, *, superseded: bool = False) -> Reading:
@@ -169,12 +193,13 @@ def _describe(
     name: str, labels: Labels, times: Sequence[float], steps: Sequence[int], values: Sequence[float]
 ) -> SeriesInfo:
     finite = [value for value in values if math.isfinite(value)]
+    # The newest attempt's clock may be behind.
     return SeriesInfo(
         name,
         labels,
         count=len(values),
-        first_time=times[0],
-        last_time=times[-1],
+        first_time=min(times),
+        last_time=max(times),
         first_step=steps[0],
         last_step=steps[-1],
         lowest_step=min(steps),

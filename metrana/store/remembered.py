@@ -39,10 +39,16 @@ _UNSETTLED_COARSE_NS = 2_500_000_000
 _SECOND_NS = 1_000_000_000
 # The fields of Head, in its order.
 _RUN = ("id", "organization", "workspace_name", "project_name", "run_name", "orchestration_id")
-_WRITER = ("host", "pid", "pid_start", "rank", "timestamp", "pid_namespace", "is_resumed", "is_forked", "version")
+_WRITER = (
+    *("host", "pid", "pid_start", "rank", "timestamp", "pid_namespace", "is_resumed", "is_forked"),
+    *("attempt", "version"),
+)
 _NONE = type(None)
 _RUN_TYPES = ((str,), (str,), (str,), (str,), (str,), (str, _NONE))
-_WRITER_TYPES = ((str,), (int,), (int, _NONE), (int, _NONE), (float,), (int, _NONE), (bool,), (bool,), (int,))
+_WRITER_TYPES = (
+    *((str,), (int,), (int, _NONE), (int, _NONE), (float,), (int, _NONE), (bool,), (bool,)),
+    *((int, _NONE), (int,)),
+)
 
 State = list[list[Any]]
 """The segments of a writer: name, inode, size, and when contents and inode changed, in nanoseconds."""

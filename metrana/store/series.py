@@ -11,8 +11,9 @@ from metrana.model import Labels
 class SeriesInfo:
     """A series without its points: one per metric and label set, however many processes wrote it.
 
-    Times are in seconds since the epoch; ``last_value`` and ``last_step`` are those of the newest point, which needn't
-    have the highest step. ``low`` and ``high`` are over the ``finite`` values, NaN where there's none.
+    Times are in seconds since the epoch; ``last_value`` and ``last_step`` are those of the newest point of the newest
+    attempt, which needn't have the highest step, nor the latest time where a clock is behind. ``low`` and ``high`` are
+    over the ``finite`` values, NaN where there's none.
     """
 
     name: str

@@ -1026,3 +1026,42 @@ def test_a_training_resumed_from_checkpoints_has_each_step_once(
     assert (expected, list(range(26))) == (list(found.values), list(found.steps))
     everything = read_run(script.stored().info, superseded=True).series[key]
     assert 17 + 21 + 6 == len(everything.values)
+
+
+def test_restarted_ranks_make_an_attempt_of_their_own(tmp_path: Path) -> None:
+    """Two ranks of torchrun, one killed, both restarted from a checkpoint; a worker of one is of its attempt."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, subprocess, sys
+        restarts, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
+        metrana.init(run_name="r")
+        for step in range(5 * restarts, 10 + 5 * restarts):
+            metrana.log("loss", 100 * restarts + step, step=step, labels={"rank": rank})
+        metrana.flush()
+        worker = f"import metrana; metrana.init(run_name='r').log('worker{rank}', {restarts})"
+        subprocess.run([sys.executable, "-c", worker], check=True)
+        print("logged", flush=True)
+        sys.stdin.read()
+        """,
+    )
+    launch = {**OFF, "TORCHELASTIC_RUN_ID": "job", "WORLD_SIZE": "2"}
+    for restarts in range(2):
+        ranks = []
+        try:
+            for rank in range(2):
+                own = {**launch, "TORCHELASTIC_RESTART_COUNT": str(restarts), "RANK": str(rank)}
+                ranks.append(script.start(environ=own, stdin=subprocess.PIPE))
+            for process in ranks:
+                assert "logged\n" == read_line(process)
+            ranks[1 - restarts].kill()
+        finally:
+            for process in ranks:
+                process.communicate(timeout=60)
+    run = script.stored()
+    assert [0] * 4 + [1] * 4 == sorted(-1 if each.attempt is None else each.attempt for each in run.info.writers)
+    assert [[1.0], [1.0]] == [values_of(run, f"worker{rank}") for rank in range(2)]
+    for rank in range(2):
+        series = run.series["loss", (("rank", str(rank)),)]
+        assert list(range(15)) == list(series.steps)
+        assert [*range(5), *range(105, 115)] == list(series.values)

@@ -25,6 +25,7 @@ ROWS = {
     "metrana.report": 0,
     "metrana.threads": 0,
     "metrana.procstat": 0,
+    "metrana.published": 0,
     "metrana.values": 1,
     "metrana.announce": 1,
     "metrana.settings": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -26,16 +27,26 @@ class Held:
 class SeriesPieces:
     """The pieces of one series, by writer and then as they were written.
 
+    ``counts`` says how many of them each attempt has, where several have any: then they're by attempt first.
     ``superseded`` has what was left out of them, by the attempt that wrote it.
     """
 
     key: SeriesKey
     held: tuple[Held, ...]
+    counts: tuple[int, ...] = ()
     superseded: dict[int, tuple[Piece, ...]] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", tuple(held.piece for held in self.held))
+
+    @property
+    def attempts(self) -> list[tuple[Piece, ...]]:
+        """The pieces of each attempt that has any."""
+        if not self.counts:
+            return [self.pieces]
+        ends = list(accumulate(self.counts, initial=0))
+        return [self.pieces[first:end] for first, end in pairwise(ends)]
 
 
 # Series that stood in one line share times and steps: joined once for all of them. The pieces that were joined are kept

@@ -24,7 +24,10 @@ Axis = Literal["time", "step"]
 
 @dataclass(frozen=True)
 class Columns:
-    """Points of a series, ordered by time: seconds since the epoch, steps, values. Not to be written to."""
+    """Points of a series: seconds since the epoch, steps, values. Not to be written to.
+
+    They're ordered by time; where several attempts have logged into the series, by attempt and then by time.
+    """
 
     times: Floats
     steps: Ints
@@ -76,7 +79,7 @@ class RunIndex:
 
     @property
     def _by_key(self) -> dict[SeriesKey, SeriesPieces]:
-        return self._state.snapshot.by_key if self._superseded else self._state.counting
+        return self._state.everything if self._superseded else self._state.counting
 
     def close(self) -> None:
         """End what may still be reading in the background, after a budget was up, and wait for what's being saved."""
@@ -94,7 +97,7 @@ class RunIndex:
         by_key = self._by_key
         described, infos = self._described
         if described is not by_key:  # each reading that brings points makes another dict
-            infos = tuple(_describe(key, by_key[key].pieces) for key in sorted(by_key))
+            infos = tuple(_describe(key, by_key[key].attempts) for key in sorted(by_key))
             self._described = (by_key, infos)
         return infos
 
@@ -120,21 +123,18 @@ class RunIndex:
 
     def read(self, series: SeriesInfo, start: float | None = None, end: float | None = None) -> Columns:
         """The points of a series from ``start`` to ``end``, both included, in seconds since the epoch."""
-        parts = []
-        for piece in self._pieces(series):
-            first = 0 if start is None else int(np.searchsorted(piece.times, start, side="left"))
-            last = len(piece) if end is None else int(np.searchsorted(piece.times, end, side="right"))
-            if first < last:
-                parts.append((piece.times[first:last], piece.steps[first:last], piece.values[first:last]))
-        if len(parts) == 1:
-            return Columns(*parts[0])
-        if not parts:
+        found = self._by_key.get((series.name, series.labels))
+        attempts = [_read_pieces(pieces, start, end) for pieces in ([] if found is None else found.attempts)]
+        attempts = [columns for columns in attempts if len(columns)]
+        if len(attempts) == 1:
+            return attempts[0]
+        if not attempts:
             return Columns(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
-        times, steps, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        if np.any(times[1:] < times[:-1]):
-            order = np.argsort(times, kind="stable")
-            times, steps, values = times[order], steps[order], values[order]
-        return Columns(times, steps, values)
+        return Columns(
+            np.concatenate([columns.times for columns in attempts]),
+            np.concatenate([columns.steps for columns in attempts]),
+            np.concatenate([columns.values for columns in attempts]),
+        )
 
     def buckets(
         self,
@@ -172,8 +172,7 @@ class RunIndex:
     def find_superseded(self, series: SeriesInfo) -> SeriesInfo | None:
         """What later attempts have superseded of a series, described as a series is; None where that's nothing."""
         left = self._left(series)
-        pieces = [piece for own in left.values() for piece in own]
-        return _describe((series.name, series.labels), pieces) if pieces else None
+        return _describe((series.name, series.labels), [left[attempt] for attempt in sorted(left)]) if left else None
 
     def superseded_bands(
         self, series: Iterable[SeriesInfo], start: float, end: float, count: int, by: Axis = "time"
@@ -194,17 +193,37 @@ class RunIndex:
         return {} if found is None else found.superseded
 
 
-def _describe(key: SeriesKey, pieces: Sequence[Piece]) -> SeriesInfo:
+def _read_pieces(pieces: Sequence[Piece], start: float | None, end: float | None) -> Columns:
+    """The points of pieces from ``start`` to ``end``, by time."""
+    parts = []
+    for piece in pieces:
+        first = 0 if start is None else int(np.searchsorted(piece.times, start, side="left"))
+        last = len(piece) if end is None else int(np.searchsorted(piece.times, end, side="right"))
+        if first < last:
+            parts.append((piece.times[first:last], piece.steps[first:last], piece.values[first:last]))
+    if len(parts) == 1:
+        return Columns(*parts[0])
+    if not parts:
+        return Columns(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
+    times, steps, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    if np.any(times[1:] < times[:-1]):
+        order = np.argsort(times, kind="stable")
+        times, steps, values = times[order], steps[order], values[order]
+    return Columns(times, steps, values)
+
+
+def _describe(key: SeriesKey, attempts: Sequence[Sequence[Piece]]) -> SeriesInfo:
     name, labels = key
-    newest = max(reversed(pieces), key=lambda piece: piece.last_time)
-    oldest = min(pieces, key=lambda piece: piece.first_time)
+    pieces = [piece for own in attempts for piece in own]
+    newest = max(reversed(attempts[-1]), key=lambda piece: piece.last_time)
+    oldest = min(attempts[0], key=lambda piece: piece.first_time)
     finite = [piece for piece in pieces if piece.finite]
     return SeriesInfo(
         name,
         labels,
         count=sum(map(len, pieces)),
-        first_time=oldest.first_time,
-        last_time=newest.last_time,
+        first_time=min(piece.first_time for piece in pieces),
+        last_time=max(piece.last_time for piece in pieces),
         first_step=oldest.first_step,
         last_step=newest.last_step,
         lowest_step=min(piece.lowest_step for piece in pieces),

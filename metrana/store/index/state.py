@@ -43,7 +43,7 @@ class IndexState:
         self._refused: dict[str, tuple[int, float]] = {}  # segments that can't be read: their size at the try, and when
         self._attempts = Attempts(info)
         self.snapshot = Snapshot()
-        self.counting = self.snapshot.by_key
+        self.counting = self.everything = self.snapshot.by_key
         self.unreadable = info.unreadable
         self.progress = 0.0
 
@@ -55,7 +55,7 @@ class IndexState:
     def read_on(self, end: float | None) -> bool:
         """Take in what the segments hold beyond what was read, until ``end`` on the monotonic clock."""
         is_new, before = self._read_lines(end), self.counting
-        self.counting = self._attempts.choose(self.snapshot)
+        self.counting, self.everything = self._attempts.choose(self.snapshot)
         return is_new or self.counting is not before
 
     def _read_lines(self, end: float | None) -> bool:

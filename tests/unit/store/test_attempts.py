@@ -29,13 +29,15 @@ def writer(
     resumed: bool = True,
     forked: bool = False,
     status: str = ENDED,
+    attempt: int | None = None,
 ) -> WriterInfo:
-    return WriterInfo(folder, (), "node7", 42, rank, started, last, status, resumed, forked)
+    return WriterInfo(folder, (), "node7", 42, rank, started, last, status, resumed, forked, attempt)
 
 
-def resumed(text: bytes) -> bytes:
+def resumed(text: bytes, attempt: int | None = None) -> bytes:
     record = json.loads(text)
     record["writer"]["resumed"] = True
+    record["writer"]["attempt"] = attempt
     return json.dumps(record).encode() + b"\n"
 
 
@@ -71,12 +73,23 @@ def put_attempt(
             writer("c", 10, 15, rank=1, resumed=False), writer("d", 11, 15, rank=0, resumed=False),
         ]),
         ([0, 0], [writer("a", 0, 90, rank=0, resumed=False), writer("b", 10, 15, rank=0, resumed=False)]),
-        ([0, 0], [writer("a", 0, 5, resumed=False, status=RUNNING), writer("b", 10, 15)]),
+        ([0, 1], [writer("a", 0, 5, resumed=False, status=RUNNING), writer("b", 10, 15)]),
+        ([0, 1, 1, 2], [
+            writer("a", 0, 5, attempt=0), writer("b", 10, 90, attempt=1), writer("c", 3, 4, attempt=1),
+            writer("d", 20, 25, attempt=2),
+        ]),
+        ([0, 1, 2, 2], [
+            writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25, attempt=1),
+            writer("d", 30, 35, attempt=1),
+        ]),
         ([0, 1, 1], [writer("a", 0, 5, resumed=False), writer("b", 10, 15), writer("c", 20, 25, forked=True)]),
     ],
 )  # fmt: skip
 def test_writers_make_attempts(expected: list[int], writers: list[WriterInfo]) -> None:
-    """Resumed launches, ranks, launchers' restarts, workers under an inherited rank, and forked copies."""
+    """Resumed launches, ranks, launchers' restarts, workers under an inherited rank, forked copies, and what heads say.
+
+    Whether a writer seems to live changes nothing.
+    """
     assert expected == list(number_attempts(writers).values())
 
 
@@ -176,3 +189,57 @@ def test_the_readers_agree_with_a_plain_rule(tmp_path: Path, seed: int) -> None:
         assert expected == found
     assert PlainReading(info).series == RunIndex.open(info).series
     assert CLOSED == info.status
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 0.0, 3600.0])
+def test_attempts_are_in_order_on_hosts_whose_clocks_differ(tmp_path: Path, skew: float) -> None:
+    """Each step once, in order; the last value is the newest attempt's, whatever the clocks say, and after a copy."""
+    for attempt, host, first in ((0, "node7", 0), (1, "node8", 10), (2, "node7", 15)):
+        start = T0 + 100 * attempt + skew * (host == "node8")
+        lines = [resumed(head(t=start, host=host, pid=42 + attempt, rank=0), attempt), declare(1, "loss")]
+        lines += [points(start + place, first + place, {1: 100.0 * attempt + first + place}) for place in range(20)]
+        put(tmp_path, *lines, writer=f"{host}-{42 + attempt}-1")
+    info = find_run(str(tmp_path), "train")
+    expected = [float(step) for step in range(10)] + [110.0 + step for step in range(5)]
+    expected += [215.0 + step for step in range(20)]
+    readings = [PlainReading(info), RunIndex.open(info)]
+    for reading in readings:
+        (series,) = reading.series
+        found = reading.read(series)
+        assert (list(range(35)), expected) == (list(found.steps), list(found.values))
+        assert (0, 34, 234.0) == (series.first_step, series.last_step, series.last_value)
+        assert (min(found.times), max(found.times)) == (series.first_time, series.last_time)
+        bounds = (T0 + 100 + skew, T0 + 104 + skew)
+        assert expected[10:15] == [value for value in reading.read(series, *bounds).values if 100 < value < 200]
+    whole = [reading.everything.read(reading.everything.series[0]) for reading in readings]
+    assert list(whole[0].values) == list(whole[1].values)
+    assert 60 == len(whole[0].values)
+    assert readings[0].everything.series == readings[1].everything.series
+    buckets = readings[1].buckets(readings[1].series[0], 0, 34, 35, by="step")
+    assert expected == buckets.high.tolist()
+
+
+def test_a_head_that_comes_late_says_of_which_attempt_its_writer_is(tmp_path: Path) -> None:
+    """A file server may show a folder and its first bytes before the rest of them."""
+    put_attempt(tmp_path, 0, range(10))
+    late = [resumed(head(t=T0 + 1000, pid=43), 1), declare(1, "loss"), points(T0 + 1001, 5, {1: 7.0})]
+    path = put(tmp_path, late[0][:40], writer="node7-43-1")
+    index = RunIndex.open(find_run(str(tmp_path), "train"))
+    assert 10 == index.series[0].count
+    path.write_bytes(b"".join(late))
+    assert index.refresh()
+    assert (6, 7.0) == (index.series[0].count, index.series[0].last_value)
+
+
+def test_what_is_left_of_an_ended_attempt_is_cut_once(tmp_path: Path) -> None:
+    """A run that's followed grows by its newest attempt alone."""
+    put_attempt(tmp_path, 0, range(100))
+    put_attempt(tmp_path, 1, range(50, 60), is_closed=False)
+    info = find_run(str(tmp_path), "train")
+    index = RunIndex.open(info)
+    before = index._by_key["loss", ()].pieces[0]
+    with open(info.writers[1].segments[0], "ab") as file:
+        file.write(points(T0 + 1100, 60, {1: 3.0}))
+    assert index.refresh()
+    assert (61, 3.0) == (index.series[0].count, index.series[0].last_value)
+    assert before is index._by_key["loss", ()].pieces[0]

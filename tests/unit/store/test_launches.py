@@ -1,4 +1,4 @@
-"""A launcher's id may outlive a launch: which run is this launch's own."""
+"""A launcher's id may outlive a launch: which run is this launch's own, and which attempt at a run that's continued."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from metrana.identity import Identity
 from metrana.procstat import read_start_ticks
-from metrana.store.launches import is_another_launch
+from metrana.store.launches import choose_attempt, is_another_launch
 from metrana.store.process import WriterProcess
 from metrana.store.writer import Writer
 
@@ -25,8 +25,11 @@ def write(
     host: str = HOST,
     local_rank: int | None = None,
     forked: bool = False,
+    attempt: int = 0,
+    launch: str | None = None,
 ) -> str:
-    process = WriterProcess(host, rank, local_rank, launcher, is_forked=forked, pid=GONE if gone else None)
+    pid = GONE if gone else None
+    process = WriterProcess(host, rank, local_rank, launcher, is_forked=forked, pid=pid, attempt=attempt, launch=launch)
     if gone:
         process.pid_start = 5
     writer = Writer(str(store), Identity("a", "b", "c", "d", "launch"), process)
@@ -45,6 +48,54 @@ def look(
     # A process of its own, unlike those written by this one.
     process = WriterProcess(HOST, rank, local_rank, launcher, pid=os.getppid())
     return is_another_launch(path, process, inherited)
+
+
+def choose(path: str, rank: int | None = None, launch: str | None = None) -> int:
+    return choose_attempt(path, WriterProcess(HOST, rank, pid=os.getppid(), launch=launch))
+
+
+def test_a_run_without_writers_is_at_its_first_attempt(tmp_path: Path) -> None:
+    """A job that was requeued may begin a run all the same."""
+    assert 0 == choose(str(tmp_path / "nowhere"), launch="slurm:7:0+0+1")
+
+
+def test_ranks_of_one_launch_make_one_attempt(tmp_path: Path) -> None:
+    """Also where one of them is gone before the next looks; a rank that's there already is of another launch."""
+    path = write(tmp_path, rank=0, gone=True, launch="job+0+0")
+    write(tmp_path, rank=1, gone=True, launch="job+0+0")
+    assert [1, 1] == [choose(path, rank, "job+1+0") for rank in (0, 1)]
+    write(tmp_path, rank=1, gone=True, attempt=1, launch="job+1+0")
+    assert [1, 2] == [choose(path, rank, "job+1+0") for rank in (0, 1)]
+    assert [2, 2] == [choose(path, rank, "job+2+0") for rank in (0, 1)]
+
+
+def test_a_process_that_a_living_rank_has_started_is_of_its_attempt(tmp_path: Path) -> None:
+    """It has the rank's number in its environment."""
+    assert 3 == choose(write(tmp_path, rank=0, attempt=3, launch="job+0+0"), 0, "job+0+0")
+
+
+def test_another_launch_is_another_attempt_while_the_one_before_lives(tmp_path: Path) -> None:
+    """As a job that was started once more by mistake does."""
+    path = write(tmp_path, rank=0, launch="slurm:7:0+0+0")
+    assert 1 == choose(path, 1, "slurm:8:0+0+0")
+
+
+def test_without_a_launch_living_writers_of_this_host_are_joined(tmp_path: Path) -> None:
+    """And ended ones are followed, also those of a version that knew of no attempts."""
+    path = write(tmp_path, gone=True)
+    assert 1 == choose(path)
+    write(tmp_path, attempt=1)
+    assert 1 == choose(path)
+
+
+def test_without_a_launch_in_common_ranks_of_other_hosts_are_joined_while_they_are_new(tmp_path: Path) -> None:
+    """Each host has a launcher of its own, and nothing says that they belong together."""
+    other = f"{HOST}-2"
+    path = write(tmp_path, rank=0, host=other, attempt=1, launch="launcher:a+0+0")
+    assert [2, 1, 2] == [choose(path, rank, "launcher:b+0+0") for rank in (0, 1, None)]
+    for segment in Path(path).glob("*/*"):
+        os.utime(segment, (1.0, 1.0))
+    assert 2 == choose(path, 1, "launcher:b+0+0")
 
 
 def test_a_rank_that_was_there_and_is_gone_means_another_launch(tmp_path: Path) -> None:
