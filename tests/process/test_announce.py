@@ -94,7 +94,8 @@ def test_who_joins_a_run_prints_nothing(tmp_path: Path) -> None:
     code = (
         TRAIN
         + """
-import os, subprocess, sys
+import os, subprocess, sys, warnings
+warnings.simplefilter('ignore', DeprecationWarning)  # Python's own word on forks beside threads
 metrana.init(run_name='pretrain', capture_system_metrics=False)
 if os.fork() == 0:
     metrana.init(run_name='pretrain', capture_system_metrics=False)
