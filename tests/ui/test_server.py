@@ -17,8 +17,7 @@ from metrana.ui.addresses import list_addresses
 from tests.scripts import wait_until
 from tests.ui.serving import Server, refuse
 from tests.ui.stores import put_cards, put_hostile, put_lines, put_many
-from tests.unit.store.build import T0
-from tests.unit.store.test_attempts import put_attempt
+from tests.unit.store.build import T0, put_attempt
 
 pytest.importorskip("bokeh", reason="Bokeh isn't installed: pip install bokeh")
 

@@ -11,8 +11,7 @@ import pytest
 from tests.ui.browser import Browser
 from tests.ui.serving import Server
 from tests.ui.test_reach import find_violations
-from tests.unit.store.build import T0, declare, end, head, points, put
-from tests.unit.store.test_attempts import put_attempt, resumed
+from tests.unit.store.build import T0, declare, end, head, points, put, put_attempt, resumed
 
 pytestmark = pytest.mark.browser
 
