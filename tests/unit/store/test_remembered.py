@@ -131,7 +131,7 @@ CHANGES = (
 
 
 @given(st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 5), st.booleans()), max_size=10), st.booleans())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_to_a_store_its_listing_is_right(
     changes: list[tuple[str, int, bool]], is_one_reader: bool
 ) -> None:

@@ -110,7 +110,7 @@ near_lines = st.one_of(
 
 
 @settings(
-    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(near_lines, max_size=12), st.lists(near_lines, max_size=6), st.integers(0, 400), st.binary(max_size=9))
 def test_any_lines_are_what_the_reader_says(
