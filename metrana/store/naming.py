@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from metrana.errors import RunNotFoundError, SettingError
+from metrana.guesses import rank_near
 from metrana.store.ends import STATUSES
 from metrana.store.run_info import RunInfo
 
@@ -15,7 +15,6 @@ _NEAR_SHOWN = 3
 _CANDIDATES_SHOWN = 5
 _NEAR_RUNS = 1000  # of the newest ones: comparing with very many takes longer than a person waits for a hint
 _NEAR_CHARACTERS = 200
-_NEAR_RATIO = 0.6
 
 
 def choose_run(runs: Sequence[RunInfo], run: str | None, store_dir: str) -> RunInfo:
@@ -96,9 +95,9 @@ def find_near(runs: Sequence[RunInfo], text: str) -> list[str]:
                 candidates.setdefault(name.casefold(), name)
     wanted = text.casefold()
     # Whoever gives a part of a long name is far from it by any measure of letters.
-    parts = [key for key in candidates if wanted in key and "/" not in key]
-    near = get_close_matches(wanted, candidates, _NEAR_SHOWN, _NEAR_RATIO)
-    return [candidates[key] for key in dict.fromkeys([*near, *parts])][:_NEAR_SHOWN]
+    parts = [name for key, name in candidates.items() if wanted in key and "/" not in key]
+    near = rank_near(text, candidates.values(), _NEAR_SHOWN)
+    return list(dict.fromkeys([*near, *parts]))[:_NEAR_SHOWN]
 
 
 def matches(text: str | None, pattern: str) -> bool:
