@@ -30,7 +30,7 @@ def open_run(run: str | None = None, *, dir: object = None) -> RunData:
     """A run to read: by its id or a unique beginning of it, or by its name, ``project/name`` and so on.
 
     Of several with one name it's the newest; the newest of all without a name. ``dir`` is the store's folder, by
-    default METRANA_DIR or ``./.metrana``. Raises RunNotFoundError, StoreError.
+    default METRANA_DIR or ``./.metrana``. Raises RunNotFoundError, SettingError, StoreError.
     """
     return RunData(find_run(resolve_store(os.environ, dir), run))
 

@@ -18,11 +18,16 @@ _ALIKE = 0.6  # of two names, from 0 to 1; below that a guess confuses
 
 def find_near(name: str, known: Iterable[str]) -> str | None:
     """The known name that's most like this one, or None where none is."""
+    near = rank_near(name, known, 1)
+    return near[0] if near else None
+
+
+def rank_near(name: str, known: Iterable[str], most: int) -> list[str]:
+    """At most so many of the known names that are like this one, whatever their case, the nearest first."""
     with StdlibFirst():
         import difflib  # only once something is wrong
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=_ALIKE)
-    return by_lower[near[0]] if near else None
+    by_folded = {each.casefold(): each for each in known}
+    return [by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, most, _ALIKE)]
 
 
 def guesses_arguments(function: F) -> F:

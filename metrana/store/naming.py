@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from metrana.errors import RunNotFoundError, SettingError
+from metrana.guesses import rank_near
 from metrana.store.ends import STATUSES
 from metrana.store.run_info import RunInfo
 
+_WAY_OUT = "--dir, dir= or METRANA_DIR names another folder"
 _NEAR_SHOWN = 3
 _CANDIDATES_SHOWN = 5
 _NEAR_RUNS = 1000  # of the newest ones: comparing with very many takes longer than a person waits for a hint
 _NEAR_CHARACTERS = 200
-_NEAR_RATIO = 0.6
 
 
 def choose_run(runs: Sequence[RunInfo], run: str | None, store_dir: str) -> RunInfo:
     """The run that a text means, of runs with the newest first; the newest of all without a text.
 
     That's the one with that id; else the newest with that name, ``project/name`` and so on up to the organization; else
-    the only one whose id begins so. Raises RunNotFoundError, whose message says which are near.
+    the only one whose id begins so. Raises RunNotFoundError, whose message says which are near, SettingError for what
+    is no text.
     """
+    _check_text("run", run)
     if run is None:
         if runs:
             return runs[0]
-        raise RunNotFoundError(
-            f"no runs in {store_dir}{_note_missing(store_dir)}: dir or METRANA_DIR names another folder"
-        )
+        raise RunNotFoundError(f"no runs in {store_dir}{_note_missing(store_dir)}: {_WAY_OUT}")
     for found in runs:
         if found.id == run:
             return found
@@ -47,8 +47,7 @@ def choose_run(runs: Sequence[RunInfo], run: str | None, store_dir: str) -> RunI
     near = find_near(runs, run)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise RunNotFoundError(
-        f"no run {run!r} in {store_dir}{_note_missing(store_dir)}: {hint}"
-        "'metrana runs' lists the runs, --dir names another folder"
+        f"no run {run!r} in {store_dir}{_note_missing(store_dir)}: {hint}'metrana runs' lists the runs, {_WAY_OUT}"
     )
 
 
@@ -63,6 +62,8 @@ def select_runs(
 
     Names may be patterns. Of the longer names only a pattern with a slash speaks. Raises SettingError.
     """
+    _check_text("name", name)
+    _check_text("project", project)
     if status is not None:
         status = parse_status(status)
     if limit is not None and (type(limit) is not int or limit < 1):
@@ -96,14 +97,19 @@ def find_near(runs: Sequence[RunInfo], text: str) -> list[str]:
                 candidates.setdefault(name.casefold(), name)
     wanted = text.casefold()
     # Whoever gives a part of a long name is far from it by any measure of letters.
-    parts = [key for key in candidates if wanted in key and "/" not in key]
-    near = get_close_matches(wanted, candidates, _NEAR_SHOWN, _NEAR_RATIO)
-    return [candidates[key] for key in dict.fromkeys([*near, *parts])][:_NEAR_SHOWN]
+    parts = [name for key, name in candidates.items() if wanted in key and "/" not in key]
+    near = rank_near(text, candidates.values(), _NEAR_SHOWN)
+    return list(dict.fromkeys([*near, *parts]))[:_NEAR_SHOWN]
 
 
 def matches(text: str | None, pattern: str) -> bool:
     """Whether a name is the one asked for, or matches the pattern that was asked for."""
     return text is not None and (text == pattern or fnmatchcase(text, pattern))
+
+
+def _check_text(argument: str, value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        raise SettingError(f"{argument}={value!r} is no text: give a name or an id")
 
 
 def _has_name(info: RunInfo, name: str) -> bool:

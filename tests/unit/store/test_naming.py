@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from metrana.errors import RunNotFoundError
-from metrana.store.catalog import find_run
+from metrana.errors import RunNotFoundError, SettingError
+from metrana.store.catalog import find_run, find_runs
+from metrana.store.naming import select_runs
 from tests.unit.store.build import T0, end, head, put
 
 
@@ -49,3 +50,13 @@ def test_a_wrong_text_says_what_is_near(store: str, text: str, told: str) -> Non
     """Names, project/names and ids; the candidates where a beginning is one of several."""
     with pytest.raises(RunNotFoundError, match=told):
         find_run(store, text)
+
+
+def test_what_is_no_text_names_no_run(store: str) -> None:
+    """A number for a name gets an error that says which argument it is."""
+    with pytest.raises(SettingError, match="run=7 is no text"):
+        find_run(store, 7)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="name=7 is no text"):
+        select_runs(find_runs(store), name=7)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="project=7 is no text"):
+        select_runs(find_runs(store), project=7)  # type: ignore[arg-type]
