@@ -21,4 +21,4 @@ def find_window(started: float, last: float, ends: Iterable[tuple[float, float]]
         return min(times), max(times)
     reach = max(last - started, _LEAST_REACH_SECS)
     near = [at for pair in ends for at in pair if started - reach <= at <= last + reach]
-    return min(started, *near), max(last, *near)
+    return min([started, *near]), max([last, *near])

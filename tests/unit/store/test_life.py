@@ -24,3 +24,8 @@ def test_points_nearby_stretch_it_and_others_do_not() -> None:
 def test_a_run_whose_points_all_lie_elsewhere_shows_them() -> None:
     """An old log that's put into a run is seen."""
     assert (-CENTURY, 90 - CENTURY) == find_window(0.0, 500.0, [(-CENTURY, 90 - CENTURY)])
+
+
+def test_a_series_from_long_before_to_long_after_stretches_nothing() -> None:
+    """No end of it is near: a series that has points in both of two other centuries, and nothing else in the run."""
+    assert (0.0, 500.0) == find_window(0.0, 500.0, [(-CENTURY, CENTURY)])
