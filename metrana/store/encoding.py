@@ -42,3 +42,8 @@ def encode_attributes(attributes: dict[str, object], timestamp: float) -> str:
 
 def encode_end(event: str, timestamp: float) -> str:
     return json.dumps({"e": event, "t": timestamp}, separators=(",", ":"))
+
+
+def add_time_of_writing(line: str, now: float) -> str:
+    """A line of points that tells also when it was written, in seconds since the epoch."""
+    return f'{line[:-1]},"w":{now!r}}}'

@@ -6,10 +6,20 @@ import os
 import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from metrana.procstat import read_pid_namespace
 from metrana.store.layout import FORMAT_VERSION, FRESH_SECS, HEAD_BYTES
-from metrana.store.lines import LONGEST_LINE_BYTES, Head, parse_end, parse_head, parse_line, parse_time, parse_version
+from metrana.store.lines import (
+    LONGEST_LINE_BYTES,
+    Head,
+    parse_columns,
+    parse_end,
+    parse_head,
+    parse_line,
+    parse_time,
+    parse_version,
+)
 from metrana.system.host import Host
 
 RUNNING = "running"
@@ -18,6 +28,7 @@ ENDED = "ended without a close"
 UNKNOWN = "unknown"
 STATUSES = (RUNNING, CLOSED, ENDED, UNKNOWN)
 CLOCK_SECS = 60.0  # by which a file server's clock may be behind
+_START_DIGITS = 15  # of nanoseconds since the epoch, in hexadecimal: any year from 2006 on
 _HEAD_LINES = 64
 _TAIL_BYTES = 16 * 1024
 
@@ -26,8 +37,9 @@ _TAIL_BYTES = 16 * 1024
 class WriterInfo:
     """One process that wrote into a run. Times in seconds since the epoch; ``segments`` are paths, oldest first.
 
-    ``last`` is when it last wrote: its end line's time, else the newest time in the last lines that lies between its
-    start and the file's last change, else that change. What the user gave as a timestamp may be any other time.
+    ``last`` is when it last wrote: its end line's time, else its last line's where it marks those whose time is the
+    user's, else the newest time in the last lines that lies between its start and the file's last change, else that
+    change.
 
     ``is_resumed`` says that it continued the run of an earlier launch, ``is_forked`` that it's a copy of a process that
     has a writer of its own; ``attempt`` is what it wrote of that, None where nothing; ``version`` is the format's that
@@ -71,8 +83,9 @@ def read_ends(segments: Sequence[str], written: float, unreadable: dict[str, Non
     """
     head, version = _find_head(segments, unreadable)
     times, end = _find_end(segments, unreadable)
-    started = max(times, default=written) if head is None else head.timestamp
-    return WriterEnds(head, version, started, _find_last(times, end is not None, started, written), end)
+    started = _guess_start(segments[0], times, written) if head is None else head.timestamp
+    is_true = end is not None or (head is not None and head.attempt is not None)
+    return WriterEnds(head, version, started, _find_last(times, is_true, end is not None, started, written), end)
 
 
 def judge_writer(folder: str, segments: tuple[str, ...], ends: WriterEnds, written: float, host: Host) -> WriterInfo:
@@ -133,15 +146,29 @@ def _find_head(segments: Sequence[str], unreadable: dict[str, None]) -> tuple[He
     return None, version
 
 
-def _find_last(times: Sequence[float], has_end: bool, started: float, written: float) -> float:
+def _guess_start(segment: str, times: Sequence[float], written: float) -> float:
+    """When a writer without a readable head started: its folder's name says so. The times may be the user's."""
+    start = os.path.basename(os.path.dirname(segment)).rpartition("-")[2]
+    try:
+        if len(start) >= _START_DIGITS:
+            return int(start, 16) / 1e9
+    except ValueError:
+        pass
+    return max((at for at in times if at <= written + CLOCK_SECS), default=written)
+
+
+def _find_last(times: Sequence[float], is_true: bool, has_end: bool, started: float, written: float) -> float:
     """When a writer last wrote. ``times`` are those of its last lines, ``written`` when the file last changed.
 
-    A copy may have a later change than the writer's, a clock may go back: so lines that can be true are believed first.
+    ``is_true`` says that the last of them is the writer's own. A copy may have a later change than the writer's, a
+    clock may go back: so lines that can be true are believed first.
     """
     if has_end:
         return max(started, times[-1])
     latest = written + CLOCK_SECS if written > started else float("inf")
     credible = [at for at in times if started <= at <= latest]
+    if is_true and credible and credible[-1] == times[-1]:
+        return times[-1]
     return max(credible, default=max(started, written))
 
 
@@ -179,13 +206,23 @@ def _parse_tail(lines: list[bytes]) -> tuple[list[float], str | None]:
     for line in lines:
         try:
             record = parse_line(line)
-            timestamp = parse_time(record.get("t"))
+            timestamp = _read_time(record)
             if "e" in record:
                 end, ended = parse_end(record)
         except ValueError:
             continue
         times.append(timestamp)
     return times + ([] if ended is None else [ended]), end
+
+
+def _read_time(record: dict[str, Any]) -> float:
+    """When a line was written, as far as it tells: the user may have given its points any time. Raises ValueError."""
+    timestamp = parse_time(record.get("t"))
+    if "w" in record:
+        return parse_time(record["w"])
+    times = record.get("u")
+    # In columns "t" is the newest time, which needn't be that of the last point.
+    return parse_columns(record)[1][-1] if "c" in record and times else timestamp
 
 
 def _is_alive(host: Host, pid: int, pid_start: int | None, namespace: int | None) -> bool | None:

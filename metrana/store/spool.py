@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from metrana import report
 from metrana.errors import StoreError, describe_error
-from metrana.store.encoding import encode_attributes, encode_end
+from metrana.store.encoding import add_time_of_writing, encode_attributes, encode_end
 from metrana.store.writer import PASSING_ERRORS, Writer, describe_failure
 from metrana.threads import Bell, Worker, original, sleep
 
@@ -31,6 +31,7 @@ BACKLOG = 250_000  # points that may wait for their encoding before log() makes 
 MEMORY_POINTS = 2_000_000  # that wait for a disk that refuses or hangs; beyond, the oldest are lost, and that's told
 YIELD_SECS = 0.001
 RETRY_SECS = 1.0
+OWN_SECS = 10.0  # a point whose time is further from now than that may carry one that the user gave
 
 
 class _Request:
@@ -226,7 +227,7 @@ class Spool:
                     report.warn("the disk didn't take the store in time: the oldest points waiting in memory are lost")
                 taken = min(CHUNK, waiting)
                 self.is_awake = False  # so that log() looks how much waits
-                self.writer.write(self._encode(taken), now)
+                self.writer.write(self._encode(taken, now), now)
                 waiting -= taken
             if sync:
                 self.writer.sync()
@@ -245,8 +246,11 @@ class Spool:
             failure = describe_failure(self.writer.path, error)
             report.warn(f"{failure}; what is logged waits in memory, and is written as soon as it can be")
 
-    def _encode(self, count: int) -> list[str]:
-        """The lines of the next entries: points, and lines that stand already."""
+    def _encode(self, count: int, now: float) -> list[str]:
+        """The lines of the next entries: points, and lines that stand already.
+
+        The last tells when it was written: of a process that's killed nothing else does.
+        """
         popleft = self.entries.popleft
         taken = [popleft() for _ in range(count)]
         lines: list[str] = []
@@ -259,7 +263,10 @@ class Spool:
                     lines += self.writer.encode_points(points)
                     lines.append(entry[1])
                     points = []
-            return lines + self.writer.encode_points(points)
+            lines += self.writer.encode_points(points)
+            if not now - OWN_SECS < taken[-1][0] < now + OWN_SECS:  # a time that the user gave
+                lines[-1] = add_time_of_writing(lines[-1], now)
+            return lines
         except BaseException:  # whatever it was: nothing that was taken may be lost for it
             self.entries.extendleft(reversed(taken))
             raise

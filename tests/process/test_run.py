@@ -1065,3 +1065,30 @@ def test_restarted_ranks_make_an_attempt_of_their_own(tmp_path: Path) -> None:
         series = run.series["loss", (("rank", str(rank)),)]
         assert list(range(15)) == list(series.steps)
         assert [*range(5), *range(105, 115)] == list(series.values)
+
+
+def test_a_killed_process_has_told_when_it_last_wrote(tmp_path: Path) -> None:
+    """Also where all its points carry the times of an old recording, one by one as in a burst."""
+    script = Script(
+        tmp_path,
+        """
+        import metrana, os, signal, time
+        metrana.init(run_name="r")
+        metrana.log("now", 1.0)
+        metrana.flush()
+        for step in range(100):
+            metrana.log("burst", 1.0, timestamp=1000.0 + step)
+        metrana.log("old", 1.0, timestamp=7.0)
+        metrana.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    with script.start(environ=OFF) as process:
+        process.communicate(timeout=60)
+    run = script.stored()
+    (segment,) = run.info.writers[0].segments
+    records = [json.loads(line) for line in Path(segment).read_text().splitlines()]
+    assert [("i", [3])] == [("i", record["i"]) for record in records if "w" in record]
+    os.utime(segment, (run.info.last + 9000,) * 2)
+    assert records[-1]["w"] == run.info.last == script.stored().info.last
+    assert (0, 100) == (run.skipped_lines, len(values_of(run, "burst")))

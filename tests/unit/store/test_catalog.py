@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -198,3 +199,21 @@ def test_where_no_line_tells_a_time_of_its_life_the_files_change_does(tmp_path: 
         file.write(b"".join(points(1000.0 + step, step, {1: 0.5}) for step in range(1000)))
     os.utime(path, (T0 + 77, T0 + 77))
     assert T0 + 77 == find_run(str(tmp_path), "train").last
+
+
+@pytest.mark.parametrize("odd", [1000.0, T0 + 3600])
+def test_a_copy_of_the_files_leaves_a_killed_writers_end_as_it_was(tmp_path: Path, odd: float) -> None:
+    """Its last line says when it was written, though its points have times of the user's own."""
+    record = json.loads(head(t=T0))
+    record["writer"]["attempt"] = 0
+    last = line(t=odd, s=1, i=[1], v=[0.5], w=T0 + 40)
+    path = put(tmp_path, line(**record), declare(1, "loss"), points(odd, 0, {1: 0.5}), last)
+    for changed in (T0 + 40, T0 + 9000):
+        os.utime(path, (changed, changed))
+        assert T0 + 40 == find_run(str(tmp_path), "train").last
+
+
+def test_a_writer_without_a_readable_head_started_when_its_folder_says(tmp_path: Path) -> None:
+    """A user's timestamp is no start."""
+    put(tmp_path, declare(1, "x"), points(1000.0, 0, {1: 1.0}), writer=f"node7-42-{int(T0) * 10**9:x}")
+    assert T0 == find_run(str(tmp_path), "train").started
