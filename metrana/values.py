@@ -25,7 +25,13 @@ def to_number(name: str, value: object) -> float:
             value = value.item()
         # NumPy's long double has only itself to give.
         if isinstance(value, (int, float)) or hasattr(value, "__float__"):
-            return float(value)
+            number = float(value)
+            # A Decimal beyond what a float holds becomes one of its infinities, where an int says so itself.
+            if number - number == 0.0 or number != number or value == number:
+                return number
+            raise OverflowError
+    except OverflowError:
+        raise MetricError(f"metric {name!r}: {_show(value)} is larger than a float can hold") from None
     except Exception:  # foreign code: whatever it raises means that there's no single number
         pass
     raise MetricError(
@@ -42,7 +48,7 @@ def to_name(name: object) -> str:
 
 
 def to_step(name: str, step: object) -> int:
-    """A step: a whole number from 0 up, also as a whole float, or what has ``__index__`` or ``.item()``.
+    """A step: a whole number from 0 to 2**62, also as a whole float, or what has ``__index__`` or ``.item()``.
 
     A bool is none: it's a mistaken argument. Raises MetricError.
     """
@@ -61,7 +67,7 @@ def to_step(name: str, step: object) -> int:
             return int(step)
     except Exception:  # foreign code, as above
         pass
-    raise MetricError(f"metric {name!r}: step={_show(step)} is no step; give a whole number from 0 up")
+    raise MetricError(f"metric {name!r}: step={_show(step)} is no step; give a whole number from 0 to 2**62")
 
 
 def to_numbers(pairs: list[tuple[object, object]]) -> list[tuple[str, float]]:

@@ -57,6 +57,7 @@ def test_nan_and_infinities_are_values() -> None:
     """A diverged loss is what one wants to see."""
     assert math.isnan(values.to_number("loss", float("nan")))
     assert math.inf == values.to_number("loss", Scalar(math.inf))
+    assert -math.inf == values.to_number("loss", Decimal("-Infinity"))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +72,19 @@ def test_nan_and_infinities_are_values() -> None:
         Scalar(None),
         Scalar(ValueError("2 elements")),
         Scalar([1]),
-        10**400,
         object(),
     ],
 )
 def test_what_is_no_number_is_an_error_that_names_the_metric(value: object) -> None:
     """And says what would do."""
     with pytest.raises(MetricError, match="'my loss'.*not a number"):
+        values.to_number("my loss", value)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400, 1), Decimal("1e500"), Scalar(10**400)])
+def test_what_a_float_cannot_hold_is_an_error_that_says_so(value: object) -> None:
+    """No infinity is made of it, whatever its type."""
+    with pytest.raises(MetricError, match="'my loss'.*larger than a float can hold"):
         values.to_number("my loss", value)
 
 
