@@ -188,6 +188,7 @@ class Selection(Sequence[SeriesPoints]):
         """Each series with its times, steps and values as NumPy arrays, which aren't to be written to."""
         return tables.to_numpy(list(self))
 
+    @guesses_arguments
     def to_pandas(
         self, *, wide: bool = False, on: Literal["time", "step"] = "time", every_secs: float | None = None
     ) -> pandas.DataFrame:
@@ -200,6 +201,7 @@ class Selection(Sequence[SeriesPoints]):
         """
         return tables.to_pandas(list(self), wide or every_secs is not None, on, every_secs)
 
+    @guesses_arguments
     def to_polars(
         self, *, wide: bool = False, on: Literal["time", "step"] = "time", every_secs: float | None = None
     ) -> polars.DataFrame:

@@ -45,7 +45,7 @@ def guesses_arguments(function: F) -> F:
             known = list(inspect.signature(function).parameters)
             unknown = [name for name in keywords if name not in known]
             if unknown:
-                raise_unknown(function.__name__, unknown, known)
+                raise_unknown(function.__name__, unknown, [name for name in known if name != "self"])
             raise
 
     return call  # type: ignore[return-value]

@@ -11,6 +11,7 @@ from multiprocessing import util
 
 from metrana import values
 from metrana.errors import MetricError, NoRunError, StoreError
+from metrana.guesses import guesses_arguments
 from metrana.store.spool import Spool
 from metrana.system import GRACE_SECS, SystemMonitor
 from metrana.threads import original
@@ -138,6 +139,7 @@ class Run:
             return
         self._log(name, value, step, labels, timestamp)
 
+    @guesses_arguments
     def log_attributes(self, attributes: dict[str, Any]) -> None:
         """Log constant facts of the run. Later ones replace earlier ones of the same name.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import metrana
+from metrana.data import Selection
 
 
 def test_dir_shows_the_public_names_and_nothing_else() -> None:
@@ -32,6 +33,9 @@ def test_dir_shows_the_public_names_and_nothing_else() -> None:
         (metrana.open_run, {"dri": "x"}, "'dri': did you mean dir?"),
         (metrana.runs, {"projcet": "x"}, "'projcet': did you mean project?"),
         (metrana.open_run, {"zzz": 1}, "'zzz': it takes run, dir"),
+        (metrana.Run.log_attributes, {"self": None, "zzz": {}}, "'zzz': it takes attributes"),
+        (Selection.to_pandas, {"self": None, "every_sec": 1.0}, "'every_sec': did you mean every_secs?"),
+        (Selection.to_polars, {"self": None, "wid": True}, "'wid': did you mean wide?"),
     ],
 )
 def test_a_misspelt_argument_gets_a_guess(
