@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from metrana.settings import resolve_dir
@@ -33,7 +34,8 @@ def find_command() -> str:
     if own is not None:
         try:
             with open(own, "rb") as file:
-                if os.fsencode(sys.executable) in file.read(_SCRIPT_BYTES):
+                # To the end of the word: python3 is another one than python3.11.
+                if re.search(re.escape(os.fsencode(sys.executable)) + rb"(?![\w.-])", file.read(_SCRIPT_BYTES)):
                     return "metrana"
         except OSError:
             pass  # not for this user to read

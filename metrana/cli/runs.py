@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     elif catalog.runs:
         near = [escape_text(repr(text)) for text in find_near(catalog.runs, args.name or "")]
         hint = f"; near are {', '.join(near)}" if near else ""
-        print(f"None of the {len(catalog.runs)} runs in {escape_text(args.dir)} is such a one{hint}.")
+        print(f"None of the runs in {escape_text(args.dir)} is such a one{hint}.")
     elif os.path.isdir(args.dir):
         print(f"No runs in {escape_text(args.dir)} (--dir or METRANA_DIR names another folder).")
     else:

@@ -118,4 +118,4 @@ def _has_name(info: RunInfo, name: str) -> bool:
 
 
 def _note_missing(store_dir: str) -> str:
-    return "" if os.path.isdir(store_dir) else " (no such folder)"
+    return "" if os.path.isdir(store_dir) else " (no such folder: metrana.init() makes it where the script is started)"
