@@ -55,6 +55,7 @@ def wheel_names(source: Path, tmp_path_factory: pytest.TempPathFactory) -> set[s
 
 
 @pytest.mark.once  # of what setuptools makes
+@pytest.mark.xdist_group("wheel")  # built once
 def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> None:
     """Every module, py.typed and the page's files are in the wheel; tests, benchmarks and examples aren't."""
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "metrana").rglob("*.py")}
@@ -64,6 +65,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel_names: set[str]) -> 
 
 
 @pytest.mark.once  # of what setuptools makes
+@pytest.mark.xdist_group("wheel")  # built once
 def test_an_editable_install_is_a_line_of_the_path(source: Path, tmp_path: Path) -> None:
     """Behind a finder of its own it would be hidden by any folder called metrana beside the user's script."""
     code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
@@ -76,6 +78,7 @@ def test_an_editable_install_is_a_line_of_the_path(source: Path, tmp_path: Path)
 
 
 @pytest.mark.once  # of what setuptools makes
+@pytest.mark.xdist_group("wheel")  # built once
 def test_the_wheel_holds_the_license(wheel_names: set[str]) -> None:
     """The license goes with the package."""
     assert any(re.fullmatch(r"metrana-[^/]+\.dist-info/(licenses/)?LICENSE", name) for name in wheel_names)
