@@ -10,6 +10,6 @@ needs_debian_package chromedriver chromium-driver
 needs_debian_package pdftoppm poppler-utils
 make_venv .venv
 .venv/bin/python -m pip install --quiet --upgrade tox
-echo "Every environment, new: up to ten minutes on two cores. A part of it: sh tests/run.sh -e py311,lint" >&2
+echo "Every environment, new: about eleven minutes on two cores. A part of it: sh tests/run.sh -e py311,lint" >&2
 # Several environments at a time: most of what the tests do is wait.
 exec .venv/bin/tox run-parallel --parallel 5 --parallel-no-spinner "$@"
