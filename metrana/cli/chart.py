@@ -13,7 +13,6 @@ from metrana.cli import text
 from metrana.cli.scale import find_exponent, restore, shrink
 from metrana.cli.ticks import choose_moments, widen
 from metrana.extras import has_package
-from metrana.store.life import find_window
 from metrana.store.series import SeriesInfo
 
 if TYPE_CHECKING:
@@ -74,13 +73,11 @@ class Charts:
         ``floor`` and ``ceiling`` are values that the scale reaches at least.
         """
         first, last = min(each.first_time for each in series), max(each.last_time for each in series)
-        life = find_window(index.info.started, index.info.last, [(s.first_time, s.last_time) for s in index.series])
+        life = index.window
         start, end = max(first, life[0]), min(last, life[1])
         if end < start:  # a recording of another time: charted in its own
             start, end = first, last
-        low = min((each.low for each in series if each.finite), default=math.nan)
-        high = max((each.high for each in series if each.finite), default=math.nan)
-        if not start < end or math.isnan(low):
+        if not start < end or not any(each.finite for each in series):
             return []
         if max(abs(start), abs(end)) >= _LARGEST_SECS:
             return ["no chart: times beyond what it can be drawn with"]

@@ -50,7 +50,7 @@ def list_runs(runs: Sequence[RunInfo], columns: int | None) -> list[str]:
     In a narrow terminal ids are cut to beginnings that tell these runs apart, and columns go, the last ones first.
     """
     if columns is None:
-        return _format(_FULL, runs, 0)
+        return format_table(_fill(_FULL, runs, 0))
     length = _find_length([info.id for info in runs])
     for layout in _LAYOUTS:
         rows = _fill(layout, runs, length)
@@ -63,10 +63,6 @@ def list_runs(runs: Sequence[RunInfo], columns: int | None) -> list[str]:
                     row[index] = cut_text(row[index], width)
             break
     return [cut_text(line, columns) for line in format_table(rows)]
-
-
-def _format(layout: tuple[_Column, ...], runs: Sequence[RunInfo], length: int) -> list[str]:
-    return format_table(_fill(layout, runs, length))
 
 
 def _fill(layout: tuple[_Column, ...], runs: Sequence[RunInfo], length: int) -> list[list[str]]:

@@ -73,11 +73,8 @@ def open_run(store_dir: str, run: str, host: Host | None = None) -> StoredRun:
     return read_run(find_run(store_dir, run, host))
 
 
-def read_run(info: RunInfo, *, superseded: bool = False) -> StoredRun:
-    """All of a run that counts; with ``superseded`` also what a later attempt has logged again.
-
-    Never raises for what stands in its files.
-    """
+def read_run(info: RunInfo) -> StoredRun:
+    """All of a run. Never raises for what stands in its files."""
     reading = _Reading()
     unreadable = dict.fromkeys(info.unreadable)
     folders = list_segments(info, unreadable)
@@ -95,7 +92,7 @@ def read_run(info: RunInfo, *, superseded: bool = False) -> StoredRun:
         reading.end_writer(attempts.get(folder, 0))
     found = {key: reading.series[key] for key in sorted(reading.series) if reading.series[key].values}
     chosen = {key: _choose(each, reading.stretches[key]) for key, each in found.items()}
-    series = {key: pair[superseded] for key, pair in chosen.items()}
+    series = {key: counting for key, (counting, _) in chosen.items()}
     everything = {key: whole for key, (_, whole) in chosen.items()}
     attributes = {key: value for key, (_, value) in sorted(reading.attributes.items())}
     return StoredRun(

@@ -1024,7 +1024,7 @@ def test_a_training_resumed_from_checkpoints_has_each_step_once(
     found = script.stored().series[key]
     expected = [*range(10), *(1000 + step for step in range(10, 20)), *(2000 + step for step in range(20, 25)), 2]
     assert (expected, list(range(26))) == (list(found.values), list(found.steps))
-    everything = read_run(script.stored().info, superseded=True).series[key]
+    everything = script.stored().everything[key]
     assert 17 + 21 + 6 == len(everything.values)
 
 

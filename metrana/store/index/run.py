@@ -15,6 +15,7 @@ from metrana.store.index.buckets import Buckets, add_up
 from metrana.store.index.holding import SeriesPieces
 from metrana.store.index.pieces import Floats, Ints, Piece
 from metrana.store.index.state import IndexState
+from metrana.store.life import find_window
 from metrana.store.reader import SeriesKey
 from metrana.store.run_info import RunInfo
 from metrana.store.series import SeriesInfo
@@ -49,6 +50,7 @@ class RunIndex:
         self._state = IndexState(info, may_write)
         self._superseded = False
         self._described: tuple[dict[SeriesKey, SeriesPieces], tuple[SeriesInfo, ...]] = ({}, ())
+        self._window: tuple[RunInfo, tuple[SeriesInfo, ...], tuple[float, float]] | None = None
 
     @classmethod
     def open(cls, info: RunInfo, *, may_write: bool = True, budget_secs: float | None = None) -> RunIndex:
@@ -100,6 +102,15 @@ class RunIndex:
             infos = tuple(_describe(key, by_key[key].attempts) for key in sorted(by_key))
             self._described = (by_key, infos)
         return infos
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """From when to when the run is shown, in seconds since the epoch: see ``find_window``."""
+        info, series, known = self.info, self.series, self._window
+        if known is None or known[0] is not info or known[1] is not series:
+            ends = [(each.first_time, each.last_time) for each in series]
+            known = self._window = (info, series, find_window(info.started, info.last, ends))
+        return known[2]
 
     @property
     def attributes(self) -> dict[str, Any]:
